@@ -1,0 +1,109 @@
+import { z } from 'zod'
+import type { Endpoint } from '../../runtime/endpoint/endpoint.ts'
+import { pagingParameters, timestamp } from '../../runtime/endpoint/paging.ts'
+import { resourceEndpoints } from '../../runtime/endpoint/resource.ts'
+import { localProfileSchema, type LocalProfile } from '../../storage/profiles/local-profile.ts'
+import type { LocalProfiles } from '../../storage/profiles/local-profiles.ts'
+import {
+  REMOTE_SECRETS,
+  remoteProfileSchema,
+  type RemoteProfile,
+} from '../../storage/profiles/remote-profile.ts'
+import type { RemoteProfiles } from '../../storage/profiles/remote-profiles.ts'
+
+/** `/as2/local-profiles` and `/as2/remote-profiles`. */
+
+export interface ProfileServices {
+  readonly localProfiles: LocalProfiles
+  readonly remoteProfiles: RemoteProfiles
+}
+
+const stamps = { created_at: timestamp, updated_at: timestamp }
+const readOnly = Object.keys(stamps)
+const tag = 'AS2 profiles'
+const query = z.object(pagingParameters())
+
+export function profileEndpoints(services: ProfileServices): readonly Endpoint[] {
+  return [...localEndpoints(services.localProfiles), ...remoteEndpoints(services.remoteProfiles)]
+}
+
+function localEndpoints(profiles: LocalProfiles): readonly Endpoint[] {
+  const record = 'As2LocalProfile'
+  return resourceEndpoints({
+    path: '/as2/local-profiles',
+    tag,
+    plural: 'profiles',
+    noun: 'the AS2 profile of an organization',
+    record,
+    idText: 'Id of the organization.',
+    orderText: 'by organization id',
+    query,
+    rules: {
+      name: record,
+      schema: localProfileSchema,
+      readOnly,
+      identity: { local_organization_id: 'id' },
+    },
+    answer: z.object({ ...localProfileSchema.shape, ...stamps }).meta({ id: record }),
+    records: profiles,
+    shown: shownLocal,
+    errors: { create: ['CONFLICT'] },
+  })
+}
+
+function remoteEndpoints(profiles: RemoteProfiles): readonly Endpoint[] {
+  const record = 'As2RemoteProfile'
+  const secrets = REMOTE_SECRETS.join('` and `')
+  const { http_basic_password: _password, http_headers: _headers, ...open } = remoteProfileSchema.shape
+  return resourceEndpoints({
+    path: '/as2/remote-profiles',
+    tag,
+    plural: 'profiles',
+    noun: 'the AS2 profile of a partner',
+    record,
+    idText: 'Id of the partner.',
+    orderText: 'by partner id',
+    query,
+    rules: {
+      name: record,
+      schema: remoteProfileSchema,
+      readOnly,
+      identity: { business_partner_id: 'id' },
+    },
+    answer: z.object({ ...open, ...stamps }).meta({ id: record }),
+    records: profiles,
+    shown: shownRemote,
+    notes: {
+      create:
+        'What is left out has a secure default: compressed, signed and encrypted, with a synchronous signed receipt.',
+      update: `\`${secrets}\` are never returned. An update that leaves one out keeps it; one that changes \`endpoint\` must send them again.`,
+    },
+    errors: { create: ['CONFLICT'] },
+  })
+}
+
+function shownLocal(profile: LocalProfile) {
+  return {
+    local_organization_id: profile.local_organization_id,
+    as2id: profile.as2id,
+    signing_certificate_id: profile.signing_certificate_id ?? null,
+    decryption_certificate_id: profile.decryption_certificate_id ?? null,
+    previous_decryption_certificate_id: profile.previous_decryption_certificate_id ?? null,
+    created_at: profile.created_at.toISOString(),
+    updated_at: profile.updated_at.toISOString(),
+  }
+}
+
+function shownRemote(profile: RemoteProfile) {
+  const { secrets: _, created_at, updated_at, ...open } = profile
+  return {
+    ...open,
+    partner_certificate_id: open.partner_certificate_id ?? null,
+    partner_signing_certificate_id: open.partner_signing_certificate_id ?? null,
+    previous_partner_signing_certificate_id: open.previous_partner_signing_certificate_id ?? null,
+    tls_client_certificate_id: open.tls_client_certificate_id ?? null,
+    tls_ca_certificate_id: open.tls_ca_certificate_id ?? null,
+    created_at: created_at.toISOString(),
+    updated_at: updated_at.toISOString(),
+  }
+}

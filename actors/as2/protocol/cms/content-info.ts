@@ -1,0 +1,24 @@
+/** The outermost structure of every CMS object (RFC 5652 §3). */
+import { BerReader } from '../asn1/reader.ts'
+import type { BerElement } from '../asn1/reader.ts'
+import { contextTag, TAG } from '../asn1/tag.ts'
+import { objectIdentifier, sequence, tagged, toBuffer } from '../asn1/writer.ts'
+import type { Part } from '../asn1/writer.ts'
+
+export interface ContentInfo {
+  /** Object identifier in dotted form. */
+  readonly contentType: string
+  readonly content: BerElement
+}
+
+/** @throws Asn1Error */
+export function readContentInfo(bytes: Buffer): ContentInfo {
+  const fields = new BerReader(bytes).next(TAG.SEQUENCE).children()
+  const contentType = fields.next(TAG.OBJECT_IDENTIFIER).oid()
+  const content = fields.next(contextTag(0, 'constructed')).children().next(TAG.SEQUENCE)
+  return { contentType, content }
+}
+
+export function formatContentInfo(contentType: string, content: Part): Buffer {
+  return toBuffer(sequence(objectIdentifier(contentType), tagged(0, content)))
+}

@@ -1,0 +1,107 @@
+/** What the HTTP headers of a message say, before anything of it is decrypted or verified. */
+import { digestOfSpelling } from './algorithms.ts'
+import type { DigestName } from './algorithms.ts'
+import { decodeHeaderText } from './header-text.ts'
+import { HeaderFields } from './headers.ts'
+import type { HeaderList } from './headers.ts'
+import { isMessageId, parseAs2Name } from './identifiers.ts'
+import { parseParameters } from './parameters.ts'
+import { Refusal } from './refusal.ts'
+
+const MAX_URL_CHARACTERS = 2_048
+const MAX_SUBJECT_CHARACTERS = 1_000
+
+/** The receipt that the sender asked for (RFC 4130 §7.3). */
+export interface ReceiptRequest {
+  readonly signed: boolean
+  /** Those of the request that are known, the preferred one first. */
+  readonly micAlgorithms: readonly DigestName[]
+  /** Where an asynchronous receipt goes, unchecked; null for a synchronous one. */
+  readonly asyncUrl: string | null
+  /** What the request requires and we cannot give: the receipt must then say so (RFC 4130 §7.5.5). */
+  readonly unsupported: 'unsupported format' | 'unsupported MIC-algorithms' | null
+}
+
+export interface Envelope {
+  readonly as2From: string
+  readonly as2To: string
+  /** As on the wire; null when there is none. */
+  readonly messageId: string | null
+  readonly subject: string | null
+  /** Null when no receipt is asked for. */
+  readonly receiptRequest: ReceiptRequest | null
+}
+
+/**
+ * Reads the parties, the identifier and the receipt request of a message.
+ * @throws Refusal when the parties are missing or not to be understood: no receipt can answer such a message
+ */
+export function readEnvelope(headers: HeaderList): Envelope {
+  const fields = new HeaderFields(headers)
+  const as2From = readName(fields, 'as2-from')
+  const as2To = readName(fields, 'as2-to')
+  const messageId = single(fields, 'message-id')
+  if (messageId !== null && !isMessageId(messageId)) {
+    throw new Refusal('invalid-message-id', 'the Message-ID is longer than 998 characters or not printable')
+  }
+  const subject = fields.get('subject')
+  return {
+    as2From,
+    as2To,
+    messageId,
+    subject: subject === null ? null : decodeHeaderText(subject).slice(0, MAX_SUBJECT_CHARACTERS),
+    receiptRequest: readReceiptRequest(fields),
+  }
+}
+
+function readName(fields: HeaderFields, header: string): string {
+  const value = single(fields, header)
+  const name = value === null ? null : parseAs2Name(value)
+  if (name === null) throw new Refusal('unexpected-processing-error', `the header ${header} names no party`)
+  return name
+}
+
+/** A header that identifies may be repeated, but not contradict itself. */
+function single(fields: HeaderFields, header: string): string | null {
+  const [first = '', ...others] = fields.all(header)
+  if (others.some((other) => other !== first)) {
+    throw new Refusal('unexpected-processing-error', `the header ${header} occurs with different values`)
+  }
+  return first === '' ? null : first
+}
+
+function readReceiptRequest(fields: HeaderFields): ReceiptRequest | null {
+  if (fields.get('disposition-notification-to') === null) return null
+  const url = fields.get('receipt-delivery-option')
+  if (url !== null && url.length > MAX_URL_CHARACTERS) {
+    throw new Refusal('unexpected-processing-error', 'the URL for the receipt is too long')
+  }
+  const asyncUrl = url === null || url === '' ? null : url
+  const options = readOptions(fields.get('disposition-notification-options') ?? '')
+  const protocol = options.get('signed-receipt-protocol')
+  const micalg = options.get('signed-receipt-micalg')
+  const signed = protocol?.values.some((value) => /^(x-)?pkcs7-signature$/.test(value.toLowerCase())) ?? false
+  const micAlgorithms = (micalg?.values ?? []).map(digestOfSpelling).filter((name) => name !== null)
+  return {
+    signed,
+    micAlgorithms: [...new Set(micAlgorithms)],
+    asyncUrl,
+    unsupported:
+      protocol?.required === true && !signed
+        ? 'unsupported format'
+        : micalg?.required === true && micAlgorithms.length === 0
+          ? 'unsupported MIC-algorithms'
+          : null,
+  }
+}
+
+/** `signed-receipt-protocol=optional, pkcs7-signature; signed-receipt-micalg=required, sha-256, sha1` */
+function readOptions(field: string): Map<string, { required: boolean; values: string[] }> {
+  const { parameters } = parseParameters(`; ${field}`)
+  const options = new Map<string, { required: boolean; values: string[] }>()
+  for (const [name, text] of parameters) {
+    const [importance = '', ...values] = text.split(',').map((part) => part.trim())
+    options.set(name, { required: importance.toLowerCase() === 'required', values })
+  }
+  return options
+}

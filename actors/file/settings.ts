@@ -1,0 +1,115 @@
+import { isAbsolute, relative, resolve, sep } from 'node:path'
+import { z } from 'zod'
+import { recordName } from '../../runtime/endpoint/record-rules.ts'
+import { maxConcurrentDeliveries, retrySettings } from '../../storage/plugins/retry-settings.ts'
+
+/** The settings of the file plugin types. */
+
+const directory = z.string().min(1).max(1000)
+
+/** A relative path with places in braces; no step of it leads out of the base directory. */
+function pathPattern(places: readonly string[]) {
+  return z
+    .string()
+    .min(1)
+    .max(500)
+    .superRefine((pattern, context) => {
+      const refusal = refusalOfPattern(pattern, places)
+      if (refusal !== null) context.addIssue({ code: 'custom', message: refusal })
+    })
+}
+
+function refusalOfPattern(pattern: string, places: readonly string[]): string | null {
+  if (pattern.startsWith('/') || pattern.includes('\\'))
+    return 'must be a relative path with / between its steps'
+  const steps = pattern.split('/')
+  if (steps.some((step) => step === '' || step === '.' || step === '..'))
+    return 'has a step that is empty, . or ..'
+  const unknown = [...pattern.matchAll(/\{([^{}]*)\}/g)]
+    .map(([, name = '']) => name)
+    .filter((name) => !places.includes(name))
+  if (unknown.length > 0)
+    return `has the unknown place {${unknown[0]}}; known are ${places.map((name) => `{${name}}`).join(', ')}`
+  return null
+}
+
+export const filePollerSettings = z
+  .object({
+    base_directory: directory.describe('Directory that is watched.'),
+    processed_directory: directory.describe(
+      'Directory that files are moved to when their message is accepted.',
+    ),
+    error_directory: z
+      .string()
+      .max(1000)
+      .default('')
+      .describe('Directory for files that are refused; empty for `error` below the processed directory.'),
+    from: z
+      .union([z.literal(''), recordName], { error: 'must be the name of an organization' })
+      .default('')
+      .describe('Organization that sends the files. Required unless the path pattern has `{from}`.'),
+    path_pattern: pathPattern(['from', 'to', 'filename'])
+      .default('{to}/{filename}')
+      .describe(
+        'Where files lie below the base directory, with the places `{from}`, `{to}` and `{filename}`.',
+      ),
+    file_pattern: z
+      .string()
+      .min(1)
+      .max(200)
+      .default('*.*')
+      .describe('Names that are taken: `*` is any text, `?` one character, `*.*` every name.'),
+    polling_interval: z
+      .int()
+      .min(1)
+      .max(86_400)
+      .default(5)
+      .describe('Seconds between two looks into the directory.'),
+    settle_seconds: z
+      .int()
+      .min(0)
+      .max(3600)
+      .default(2)
+      .describe("Seconds that a file's size must stand still before it is taken."),
+  })
+  .superRefine((settings, context) => {
+    const { from, path_pattern } = settings
+    const refuse = (property: string, message: string): void =>
+      context.addIssue({ code: 'custom', path: [property], message })
+    if (from === '' && !path_pattern.includes('{from}'))
+      refuse('from', 'is required unless path_pattern has {from}')
+    if (!path_pattern.includes('{to}')) refuse('path_pattern', 'must have the place {to}')
+    if (!path_pattern.endsWith('{filename}')) refuse('path_pattern', 'must end with the place {filename}')
+    // What is moved there would be found, and taken in, again and again.
+    const base = resolve(settings.base_directory)
+    for (const property of ['processed_directory', 'error_directory'] as const) {
+      const target = settings[property]
+      if (target !== '' && isWithin(base, resolve(target)))
+        refuse(property, 'must not be base_directory nor a directory that base_directory lies in')
+    }
+  })
+
+/** Whether an absolute path is another one or lies below it. */
+export function isWithin(path: string, other: string): boolean {
+  const way = relative(other, path)
+  return way !== '..' && !way.startsWith(`..${sep}`) && !isAbsolute(way)
+}
+
+export type FilePollerSettings = z.output<typeof filePollerSettings>
+
+export const fileWriterSettings = z.object({
+  base_directory: directory.describe('Directory that files are written below.'),
+  path_pattern: pathPattern(['from', 'to', 'filename', 'id', 'date'])
+    .default('{to}/{filename}')
+    .describe(
+      'Where files are written, with the places `{from}`, `{to}`, `{filename}`, `{id}` and `{date}`.',
+    ),
+  on_conflict: z
+    .enum(['rename', 'overwrite', 'fail'])
+    .default('rename')
+    .describe('What happens when the file exists: another name, its replacement, or a failed delivery.'),
+  max_concurrent_deliveries: maxConcurrentDeliveries(1),
+  ...retrySettings,
+})
+
+export type FileWriterSettings = z.output<typeof fileWriterSettings>

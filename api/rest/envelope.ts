@@ -1,0 +1,67 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { ERRORS, WaybillError, type ErrorData } from '../../runtime/errors.ts'
+
+/** The shape around every JSON answer (specification, 2.1 rule 3), and how whatever is thrown becomes one. */
+
+export interface Success {
+  readonly data: unknown
+  readonly error: null
+}
+
+export interface Failure {
+  readonly data: null
+  readonly error: ErrorData
+}
+
+export function success(data: unknown): Success {
+  return { data, error: null }
+}
+
+/** A failure of the server tells the client nothing about its cause. */
+const INTERNAL: ErrorData = { code: 'INTERNAL_ERROR', message: 'The server failed to answer the request' }
+
+export function failure(error: WaybillError): Failure {
+  const { code, message, details } = error
+  return { data: null, error: details === undefined ? { code, message } : { code, message, details } }
+}
+
+/** Sends a failure with the headers that belong to its status, and logs a cause that the client must not see. */
+export function sendFailure(request: FastifyRequest, reply: FastifyReply, thrown: unknown): FastifyReply {
+  const error = asWaybillError(thrown)
+  if (error === null) {
+    request.log.error({ err: thrown, caller: request.caller.name }, 'Request failed')
+    return reply.code(ERRORS.INTERNAL_ERROR.status).send({ data: null, error: INTERNAL } satisfies Failure)
+  }
+  const { status } = ERRORS[error.code]
+  if (status === 401) reply.header('www-authenticate', 'Bearer')
+  if (status >= 500) {
+    request.log.error({ err: error, caller: request.caller.name }, 'Request failed')
+  }
+  return reply.code(status).send(failure(error))
+}
+
+/** The HTTP server's own refusals in our words; null for what is no refusal but a defect. */
+function asWaybillError(thrown: unknown): WaybillError | null {
+  if (thrown instanceof WaybillError) return thrown
+  const { code, statusCode, message } = facts(thrown)
+  if (statusCode === 413 || code === 'FST_ERR_CTP_BODY_TOO_LARGE') return tooLarge()
+  if (statusCode === 400 && code?.startsWith('FST_ERR_') === true) return invalidBody(message)
+  return null
+}
+
+export function tooLarge(): WaybillError {
+  return new WaybillError('PAYLOAD_TOO_LARGE', 'The request body is too large')
+}
+
+/** A body that cannot be read as what it says it is. */
+export function invalidBody(reason: string): WaybillError {
+  return new WaybillError('INVALID_INPUT', 'Invalid request body', { body: reason })
+}
+
+function facts(thrown: unknown): { code?: string; statusCode?: number; message: string } {
+  if (!(thrown instanceof Error)) return { message: String(thrown) }
+  const code = 'code' in thrown && typeof thrown.code === 'string' ? { code: thrown.code } : {}
+  const status =
+    'statusCode' in thrown && typeof thrown.statusCode === 'number' ? { statusCode: thrown.statusCode } : {}
+  return { ...code, ...status, message: thrown.message }
+}

@@ -1,0 +1,42 @@
+import type { JsonObject } from './schemas.ts'
+
+/** What the document says in words. */
+
+export const OVERVIEW = `Waybill exchanges business messages between the operator's own organizations and business partners.
+
+Every answer in JSON has the envelope \`{data, error}\`: one of them is null. Only the health answer comes without it.
+
+- A request that changes something needs \`Content-Type: application/json\`, also without a body. Uploads take \`multipart/form-data\` and need the header \`X-Requested-With\`.
+- A body with an unknown property is refused, so that a misspelt one is never silently a default. Read-only properties that are sent back are ignored: a record can be read, edited and put.
+- An update changes only the properties that it sends. A property that is never returned, such as a password, keeps its stored value when it is left out.
+- A list answers one page with \`total\`, \`limit\` and \`offset\`.
+- Every answer carries \`X-Request-Id\`.
+
+The developer build takes a request without credential as the user \`developer\`.`
+
+export const TAGS: Readonly<Record<string, string>> = {
+  Organizations: "The operator's own parties.",
+  Partners: 'Business partners.',
+  Routes: 'Which messages go from which source to which target. A saved route applies to the next message.',
+  Certificates: 'X.509 certificates, each stored once, with or without its private key.',
+  'AS2 profiles': 'How organizations and partners speak AS2.',
+  Plugins: 'Configurations of plugin instances. A change takes effect when the instance restarts.',
+  Services: 'The plugin instances that run, and their states.',
+  Messages: 'Messages, their deliveries, history and payloads.',
+  Server: 'The server itself.',
+}
+
+export const SECURITY_SCHEMES: JsonObject = {
+  bearerAuth: {
+    type: 'http',
+    scheme: 'bearer',
+    bearerFormat: 'JWT',
+    description: 'A token of an enabled identity provider.',
+  },
+  apiToken: {
+    type: 'http',
+    scheme: 'bearer',
+    bearerFormat: 'wbl_…',
+    description: 'An API token of a local service account.',
+  },
+}

@@ -1,0 +1,45 @@
+import { z } from 'zod'
+import type { Endpoint } from '../../runtime/endpoint/endpoint.ts'
+import { pagingParameters, timestamp } from '../../runtime/endpoint/paging.ts'
+import { resourceEndpoints } from '../../runtime/endpoint/resource.ts'
+import { routeSchema, type Route } from '../../storage/routes/route.ts'
+import type { Routes } from '../../storage/routes/routes.ts'
+
+/** `/routes`. */
+
+const stamps = { created_at: timestamp, updated_at: timestamp }
+const acceptance =
+  'Source and target must be existing instances of that role, the parties must exist. A route that another one covers is refused on `to`.'
+
+export function routeEndpoints(services: { readonly routes: Routes }): readonly Endpoint[] {
+  return resourceEndpoints({
+    path: '/routes',
+    tag: 'Routes',
+    plural: 'routes',
+    noun: 'a route',
+    record: 'Route',
+    idText: 'Id of the route.',
+    orderText: 'oldest first',
+    query: z.object(pagingParameters()),
+    rules: { name: 'Route', schema: routeSchema, readOnly: Object.keys(stamps), identity: { id: 'id' } },
+    answer: z.object({ id: z.int(), ...routeSchema.shape, ...stamps }).meta({ id: 'Route' }),
+    records: services.routes,
+    shown,
+    notes: { create: acceptance, update: acceptance },
+    errors: { create: ['CONFLICT'], update: ['CONFLICT'] },
+  })
+}
+
+function shown(route: Route) {
+  const { id, name, source_plugin, from, to, target_plugin, created_at, updated_at } = route
+  return {
+    id,
+    name: name ?? null,
+    source_plugin,
+    from,
+    to,
+    target_plugin,
+    created_at: created_at.toISOString(),
+    updated_at: updated_at.toISOString(),
+  }
+}

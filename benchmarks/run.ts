@@ -1,0 +1,48 @@
+import { mkdir, writeFile } from 'node:fs/promises'
+import { cpus, totalmem } from 'node:os'
+import { parseArgs } from 'node:util'
+import { as2Loop } from './as2-loop.ts'
+import type { Report, Scenario } from './scenario.ts'
+import { table } from './table.ts'
+
+/** `npm run bench -- NAME [--messages N] [--size BYTES] [--concurrency N] [--json FILE]` */
+const SCENARIOS: Readonly<Record<string, Scenario>> = { 'as2-loop': as2Loop }
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    messages: { type: 'string' },
+    size: { type: 'string' },
+    concurrency: { type: 'string' },
+    json: { type: 'string' },
+  },
+})
+const name = positionals[0] ?? ''
+const scenario = SCENARIOS[name]
+if (scenario === undefined) {
+  console.error(`Usage: npm run bench -- NAME, where NAME is one of ${Object.keys(SCENARIOS).join(', ')}`)
+  process.exit(2)
+}
+const number = (text: string | undefined): number | undefined =>
+  text === undefined ? undefined : Number(text)
+const figures = await scenario({
+  messages: number(values.messages),
+  sizeBytes: number(values.size),
+  concurrency: number(values.concurrency),
+})
+const report: Report = {
+  scenario: name,
+  at: new Date().toISOString(),
+  machine: {
+    cores: cpus().length,
+    model: cpus()[0]?.model ?? 'unknown',
+    memoryBytes: totalmem(),
+    node: process.version,
+  },
+  ...figures,
+}
+console.log(table(report))
+const file = values.json ?? `benchmarks/results/${name}.json`
+await mkdir('benchmarks/results', { recursive: true })
+await writeFile(file, `${JSON.stringify(report, null, 2)}\n`)
+console.log(`\nas JSON: ${file}`)

@@ -1,0 +1,218 @@
+import { readFileSync } from 'node:fs'
+import { installedModules } from './actors/registry.ts'
+import { HELP, parseCommand } from './api/cli/command.ts'
+import { coreEndpoints } from './api/rest/endpoints.ts'
+import { buildServer, listen } from './api/rest/server.ts'
+import { systemClock } from './runtime/clock.ts'
+import { parseConfig, type Config } from './runtime/config.ts'
+import { OperatorError } from './runtime/errors.ts'
+import { createLog, type Log } from './runtime/log.ts'
+import type { PluginType } from './runtime/module.ts'
+import { Rounds } from './runtime/rounds.ts'
+import { Supervisor } from './runtime/supervisor/supervisor.ts'
+import type { ProcessFacts } from './storage/access.ts'
+import { openDataDirectory, type DataDirectory } from './storage/data-directory/data-directory.ts'
+import { ENTITIES } from './storage/records/entities.ts'
+import { clockRound } from './storage/exchange/clock.ts'
+import { nodeIdOf } from './storage/data-directory/node-id.ts'
+import { LocalStore } from './storage/payloads/local-store.ts'
+import { moverRound } from './storage/payloads/mover.ts'
+import { openDatabase } from './storage/postgres/database.ts'
+import { startEmbedded } from './storage/postgres/embedded.ts'
+import { migrate } from './storage/postgres/migrate.ts'
+import { openPool } from './storage/postgres/pool.ts'
+import { openRecords, type Records } from './storage/records/records.ts'
+import { secretKeyOf } from './storage/data-directory/secret-key.ts'
+import { SecretBox } from './storage/secrets/secret-box.ts'
+import { readSettings } from './storage/settings/settings.ts'
+
+/** Connections of the API. */
+const POOL_SIZE = 10
+/** Connections of the clock and the mover, which run hot statements as the instances do on theirs. */
+const HOT_POOL_SIZE = 2
+const PAUSE_AFTER_FAILURE_MS = 1_000
+/** Ctrl+C under npm arrives twice, from the terminal and from npm: the same signal so soon again is the same. */
+const ECHO_MS = 200
+/** A payload draft that nobody wrote to for so long was left by a process that was killed. */
+const ABANDONED_DRAFT_MS = 24 * 3_600_000
+const VERSION = versionOf()
+
+const command = parseCommand(process.argv.slice(2))
+switch (command.kind) {
+  case 'help':
+    console.log(HELP)
+    break
+  case 'version':
+    console.log(`waybill ${VERSION}`)
+    break
+  case 'mistake':
+    console.error(`${command.message}\n\n${HELP}`)
+    process.exit(2)
+    break
+  case 'start':
+    await start()
+}
+
+/** The version in `package.json`: beside this file in the source, one folder up in the build. */
+function versionOf(): string {
+  for (const place of ['./package.json', '../package.json']) {
+    try {
+      return (JSON.parse(readFileSync(new URL(place, import.meta.url), 'utf8')) as { version: string })
+        .version
+    } catch {
+      continue
+    }
+  }
+  throw new Error('package.json is missing')
+}
+
+/** Runs until a signal or a failure ends it. What is wrong outside of the program is one line and exit code 1. */
+async function start(): Promise<void> {
+  const ending = Promise.withResolvers<void>()
+  // It is awaited when all is started; a failure before then is told by the part that met it.
+  ending.promise.catch(() => undefined)
+  let first: { readonly signal: NodeJS.Signals; readonly atMs: number } | null = null
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    process.on(signal, () => {
+      const atMs = performance.now()
+      if (first === null) first = { signal, atMs }
+      else if (signal !== first.signal || atMs - first.atMs > ECHO_MS) process.exit(1)
+      ending.resolve()
+    })
+  }
+  try {
+    await run(parseConfig(process.env), ending)
+    process.exit(0)
+  } catch (error) {
+    console.error(error instanceof OperatorError ? `waybill: ${error.message}` : error)
+    process.exit(1)
+  }
+}
+
+/** Wires the parts from the ground up, and waits. They end in the opposite order. */
+async function run(config: Config, ending: PromiseWithResolvers<void>): Promise<void> {
+  const log = createLog(config.logLevel, { node: config.node })
+  const startedAt = systemClock.now()
+  const modules = installedModules(config.modules)
+  await using running = new AsyncDisposableStack()
+
+  const directory = await openDataDirectory(config.dataDirectory)
+  running.defer(() => directory.release())
+  const databaseUrl = config.databaseUrl ?? (await startDatabase(directory, { log, running, ending }))
+  await migrate({ url: databaseUrl, log })
+  const database = await openDatabase({ url: databaseUrl, poolSize: POOL_SIZE, entities: ENTITIES, log })
+  running.defer(() => database.close())
+  const { pool, orm } = database
+
+  const settings = await readSettings(pool)
+  const payloads = await LocalStore.open(settings.storage_local_directory)
+  await payloads.sweep(ABANDONED_DRAFT_MS)
+  const secretKey = await secretKeyOf(directory, config.secretKey)
+  const pluginTypes = modules.flatMap((module) => module.pluginTypes)
+  const records = openRecords({ orm, box: new SecretBox(secretKey), clock: systemClock, pluginTypes })
+
+  const facts: ProcessFacts = {
+    databaseUrl,
+    secretKey,
+    nodeId: await nodeIdOf(directory),
+    payloadDirectory: payloads.directory,
+    product: settings.identification_hide_version ? 'Waybill' : `Waybill/${VERSION}`,
+  }
+  const supervisor = superviseInstances({ config, log, facts, records })
+  running.defer(() => supervisor.shutdown())
+
+  startRounds(running, {
+    databaseUrl,
+    log,
+    payloads,
+    supervisor,
+    maxAnnouncements: settings.delivery_max_dispatches,
+  })
+
+  const { node } = config
+  const services = { ...records, pool, payloads, supervisor, clock: systemClock, node, startedAt }
+  const views = modules.flatMap(({ name, protocolView }) =>
+    protocolView === null ? [] : [[name, protocolView] as const],
+  )
+  const core = coreEndpoints({ ...services, protocolViews: Object.fromEntries(views) })
+  const endpoints = [...core, ...modules.flatMap((module) => module.endpoints(services))]
+  const server = await buildServer({ endpoints, config, version: VERSION, log })
+  running.defer(() => server.close())
+  const port = await listen(server, { port: config.httpPort, host: config.httpHost })
+  console.log(`Waybill ${VERSION} listens on http://${config.httpHost ?? 'localhost'}:${port}`)
+
+  for (const instance of await records.plugins.enabled())
+    supervisor.configure(identityOf(instance, pluginTypes))
+  await Promise.race([supervisor.startAll(), ending.promise])
+  await ending.promise
+  log.info('stopping')
+}
+
+interface RoundsParts {
+  readonly databaseUrl: string
+  readonly log: Log
+  readonly payloads: LocalStore
+  readonly supervisor: Supervisor
+  readonly maxAnnouncements: number
+}
+
+/** Starts what the process does by itself: the exchange's clock, and the mover of payloads. */
+function startRounds(running: AsyncDisposableStack, parts: RoundsParts): void {
+  const { databaseUrl, log, payloads, supervisor, maxAnnouncements } = parts
+  const pool = openPool({ url: databaseUrl, size: HOT_POOL_SIZE, applicationName: 'waybill rounds', log })
+  running.defer(() => pool.end())
+  const announce = (target: string, count: number): void => supervisor.announce(target, count)
+  const both = { clock: systemClock, log, pauseAfterFailureMs: PAUSE_AFTER_FAILURE_MS }
+  const round = () => clockRound({ pool, log, maxAnnouncements, announce })
+  const clock = Rounds.start({ ...both, name: 'clock', round })
+  running.defer(() => clock.stop())
+  const mover = Rounds.start({ ...both, name: 'mover', round: () => moverRound(pool, payloads) })
+  running.defer(() => mover.stop())
+}
+
+/** Starts the embedded PostgreSQL. Without it nothing works, so its end is the end of the process. */
+async function startDatabase(
+  directory: DataDirectory,
+  process: {
+    readonly log: Log
+    readonly running: AsyncDisposableStack
+    readonly ending: PromiseWithResolvers<void>
+  },
+): Promise<string> {
+  const { log, running, ending } = process
+  const onExit = (reason: string): void =>
+    ending.reject(new OperatorError(`The embedded PostgreSQL has ended: ${reason}`))
+  const server = await startEmbedded({ directory: directory.path, log, onExit })
+  running.defer(() => server.stop())
+  return server.url
+}
+
+function superviseInstances(parts: {
+  readonly config: Config
+  readonly log: Log
+  readonly facts: ProcessFacts
+  readonly records: Records
+}): Supervisor {
+  const { config, log, facts, records } = parts
+  const types = records.pluginTypes.all
+  return new Supervisor({
+    node: config.node,
+    log,
+    clock: systemClock,
+    process: facts,
+    loadSpec: async (type, name) => {
+      const instance = await records.plugins.instance(type, name)
+      return instance === null ? null : { ...identityOf(instance, types), settings: instance.settings }
+    },
+    onAlert: (alert) => log.error(alert, 'a plugin instance has failed'),
+  })
+}
+
+function identityOf(
+  { type, name }: { readonly type: string; readonly name: string },
+  types: readonly PluginType[],
+) {
+  const found = types.find((candidate) => candidate.type === type)
+  if (found === undefined) throw new Error(`The plugin type ${type} is not installed`)
+  return { type, name, role: found.role, actor: found.actor }
+}

@@ -1,0 +1,45 @@
+import { z } from 'zod'
+
+/**
+ * Parameters that make a URL carry a credential, in any case. Such a URL would show up in logs and answers, so it
+ * is refused (specification, 2.1 rule 9); userinfo likewise.
+ */
+const CREDENTIAL_PARAMETERS: ReadonlySet<string> = new Set([
+  'token',
+  'access_token',
+  'api_key',
+  'apikey',
+  'key',
+  'secret',
+  'password',
+  'passwd',
+  'pwd',
+  'auth',
+  'sig',
+  'signature',
+])
+
+/** Why a text cannot be the address of a target, or null. */
+export function refusalOfUrl(text: string): string | null {
+  if (!URL.canParse(text) || /\s/.test(text)) return 'must be an absolute http or https URL'
+  const url = new URL(text)
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') return 'must be an absolute http or https URL'
+  if (url.username !== '' || url.password !== '') return 'must not carry a user name or password'
+  if (url.hash !== '') return 'must not have a fragment'
+  for (const name of url.searchParams.keys()) {
+    if (CREDENTIAL_PARAMETERS.has(name.toLowerCase())) {
+      return `must not carry a credential in the parameter ${name}`
+    }
+  }
+  return null
+}
+
+/** An absolute http or https URL without a credential, at most 2,000 characters. */
+export const targetUrl = z
+  .string()
+  .max(2000)
+  .superRefine((text, context) => {
+    const refusal = refusalOfUrl(text)
+    if (refusal !== null) context.addIssue({ code: 'custom', message: refusal })
+  })
+  .meta({ format: 'uri' })

@@ -1,0 +1,123 @@
+/**
+ * The catalogue of error codes. It is the only place that knows an HTTP status and whether a repeat can help.
+ * Specification, section 7, and the project's own codes for what it leaves open.
+ */
+interface ErrorFacts {
+  /** HTTP status of an answer with this code. */
+  readonly status: number
+  /** Whether the same request may succeed later without being changed. */
+  readonly retry: boolean
+  /** One sentence for the OpenAPI document. */
+  readonly when: string
+}
+
+export const ERRORS = {
+  INVALID_INPUT: {
+    status: 400,
+    retry: false,
+    when: 'Malformed body, path id or query parameter, or failed validation.',
+  },
+  MISSING_HEADER: { status: 400, retry: false, when: 'An upload without the header X-Requested-With.' },
+  MISSING_TYPE: {
+    status: 400,
+    retry: false,
+    when: 'A plugin configuration without the query parameter type.',
+  },
+  INVALID_TYPE: { status: 400, retry: false, when: 'An unknown plugin type.' },
+  INVALID_ACTION: { status: 400, retry: false, when: 'A service action other than start, stop or restart.' },
+  MISSING_AUTH_HEADER: { status: 401, retry: false, when: 'No Authorization header.' },
+  INVALID_AUTH_HEADER: {
+    status: 401,
+    retry: false,
+    when: 'The Authorization header is not `Bearer <token>`.',
+  },
+  INVALID_TOKEN: { status: 401, retry: false, when: 'The token is not accepted; the answer never says why.' },
+  NOT_CONTROLLABLE: { status: 403, retry: false, when: 'An action on the API server.' },
+  NOT_FOUND: { status: 404, retry: false, when: 'No such record or path.' },
+  METHOD_NOT_ALLOWED: {
+    status: 405,
+    retry: false,
+    when: 'The path exists, the method does not; Allow names those that do.',
+  },
+  CONFLICT: {
+    status: 409,
+    retry: false,
+    when: 'A record with the same name exists, or the record is in use.',
+  },
+  CERTIFICATE_EXISTS: { status: 409, retry: false, when: 'The same certificate is stored.' },
+  CERTIFICATE_IN_USE: { status: 409, retry: false, when: 'A profile still uses the certificate.' },
+  INVALID_STATE: {
+    status: 409,
+    retry: true,
+    when: 'The instance is in a state in which the action is not possible.',
+  },
+  PAYLOAD_TOO_LARGE: { status: 413, retry: false, when: 'The request body is above its limit.' },
+  UNSUPPORTED_MEDIA_TYPE: {
+    status: 415,
+    retry: false,
+    when: 'The Content-Type is missing or not the one the operation takes.',
+  },
+  INTERNAL_ERROR: { status: 500, retry: true, when: 'A failure of the server; the cause is logged.' },
+  START_FAILED: { status: 500, retry: true, when: 'The instance did not start; the message is the reason.' },
+  INSTANCE_UNAVAILABLE: {
+    status: 503,
+    retry: true,
+    when: 'The instance ended, or did not answer in time.',
+  },
+} as const satisfies Record<string, ErrorFacts>
+
+export type ErrorCode = keyof typeof ERRORS
+
+/** Facts beside the message: JSON values only, so that they cross threads and reach clients as they are. */
+export type ErrorDetails = Readonly<Record<string, unknown>>
+
+/** An error as it crosses a thread or reaches a client. */
+export interface ErrorData {
+  readonly code: ErrorCode
+  readonly message: string
+  readonly details?: ErrorDetails
+}
+
+/** A failure with a code of the catalogue. Anything else that is thrown is an INTERNAL_ERROR. */
+export class WaybillError extends Error {
+  override readonly name = 'WaybillError'
+  readonly code: ErrorCode
+  readonly details: ErrorDetails | undefined
+
+  constructor(code: ErrorCode, message: string, details?: ErrorDetails, options?: ErrorOptions) {
+    super(message, options)
+    this.code = code
+    this.details = details
+  }
+}
+
+/**
+ * A validation failure: `details` has one entry per rejected field, keyed by its JSON property name;
+ * what blames no field stands under `_form`.
+ */
+export function validationFailure(details: Readonly<Record<string, string>>): WaybillError {
+  return new WaybillError('INVALID_INPUT', 'Validation failed', details)
+}
+
+/**
+ * Something outside of the program is wrong: a setting, a port, a directory, a database. The message is one sentence
+ * for the operator, without credentials; whoever starts the process prints it alone.
+ */
+export class OperatorError extends Error {
+  override readonly name: string = 'OperatorError'
+}
+
+/** The message of anything that was thrown. */
+export function reasonOf(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : String(thrown)
+}
+
+export function toErrorData(thrown: unknown): ErrorData {
+  if (!(thrown instanceof WaybillError)) return { code: 'INTERNAL_ERROR', message: reasonOf(thrown) }
+  const { code, message, details } = thrown
+  return details === undefined ? { code, message } : { code, message, details }
+}
+
+export function fromErrorData(data: ErrorData): WaybillError {
+  return new WaybillError(data.code, data.message, data.details)
+}

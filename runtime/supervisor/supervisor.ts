@@ -1,0 +1,179 @@
+import type { RequestOptions } from '../channel/requests.ts'
+import type { Clock } from '../clock.ts'
+import { WaybillError } from '../errors.ts'
+import { ACTIONS, allows, type InstanceAction } from '../lifecycle.ts'
+import type { Log } from '../log.ts'
+import { Instance } from './instance.ts'
+import { Introductions } from './introductions.ts'
+import { DEFAULT_LIMITS, type SupervisorLimits } from './limits.ts'
+import type {
+  InstanceIdentity,
+  InstanceSpec,
+  PluginFailedAlert,
+  ServiceInstance,
+} from './service-instance.ts'
+
+export interface SupervisorOptions extends Partial<SupervisorLimits> {
+  /** Name of this node. */
+  readonly node: string
+  /** Its level is that of all threads. */
+  readonly log: Log
+  readonly clock: Clock
+  /** Handed to every actor as it is; must be clonable. */
+  readonly process: unknown
+  /** Reads an instance's settings when it starts. Null: it does not exist or is not enabled. */
+  readonly loadSpec: (type: string, name: string) => Promise<InstanceSpec | null>
+  readonly onAlert: (alert: PluginFailedAlert) => void
+}
+
+/** Runs the plugin instances of this process, each in a thread of its own. */
+export class Supervisor {
+  readonly #instances = new Map<string, Instance>()
+  readonly #leaving = new Set<Instance>()
+  readonly #listeners = new Set<(instance: ServiceInstance) => void>()
+  readonly #surroundings
+  #closing = false
+
+  constructor(options: SupervisorOptions) {
+    const { node, log, clock, process, loadSpec, onAlert, ...limits } = options
+    this.#surroundings = {
+      node,
+      log,
+      clock,
+      process,
+      loadSpec,
+      limits: { ...DEFAULT_LIMITS, ...limits },
+      introductions: new Introductions(),
+      onAlert: (alert: PluginFailedAlert) => guarded(log, () => onAlert(alert)),
+      onChange: (instance: ServiceInstance) => {
+        for (const listener of this.#listeners) guarded(log, () => listener(instance))
+      },
+    }
+  }
+
+  /** Sorted by type and name. */
+  list(): ServiceInstance[] {
+    return [...this.#instances.values()]
+      .map((instance) => instance.view())
+      .toSorted((a, b) => compare(a.type, b.type) || compare(a.name, b.name))
+  }
+
+  find(type: string, name: string): ServiceInstance | null {
+    return this.#instances.get(keyOf(type, name))?.view() ?? null
+  }
+
+  /** Called with the instance after each change of its state. The answer ends it. */
+  onChange(listener: (instance: ServiceInstance) => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  /** Lists a saved and enabled instance, `stopped`. One that is listed stays as it is. */
+  configure(identity: InstanceIdentity): void {
+    const key = keyOf(identity.type, identity.name)
+    const known = this.#instances.get(key)
+    if (known === undefined) this.#instances.set(key, new Instance(identity, this.#surroundings))
+    else {
+      known.role = identity.role
+      this.#leaving.delete(known)
+    }
+  }
+
+  /** Stops the instance and lists it no longer; of one that is not listed there is nothing to do. */
+  async remove(type: string, name: string): Promise<void> {
+    const key = keyOf(type, name)
+    const instance = this.#instances.get(key)
+    if (instance === undefined) return
+    this.#leaving.add(instance)
+    instance.tell({ kind: 'stop' })
+    await instance.settled()
+    // Configured again meanwhile: it stays.
+    if (this.#leaving.delete(instance)) this.#instances.delete(key)
+  }
+
+  /** Starts all stopped instances side by side. One that fails is in `error`, and the others go on. */
+  async startAll(): Promise<void> {
+    const stopped = [...this.#instances.values()].filter(({ status }) => status === 'stopped')
+    await Promise.allSettled(stopped.map(({ type, name }) => this.start(type, name)))
+  }
+
+  /**
+   * Actions resolve when they are complete, with the instance in its new state (specification, 3.4). They throw
+   * NOT_FOUND, INVALID_STATE with `status` and `allowed` in its details, or START_FAILED with the reason.
+   */
+  start(type: string, name: string): Promise<ServiceInstance> {
+    return this.#perform('start', type, name)
+  }
+
+  stop(type: string, name: string): Promise<ServiceInstance> {
+    return this.#perform('stop', type, name)
+  }
+
+  restart(type: string, name: string): Promise<ServiceInstance> {
+    return this.#perform('restart', type, name)
+  }
+
+  /**
+   * Asks a running instance; its actor's `handle` answers. Throws NOT_FOUND, INSTANCE_UNAVAILABLE (not running, ended
+   * meanwhile or no answer in time), the signal's reason, or what `handle` threw.
+   */
+  async request(type: string, name: string, body: unknown, options: RequestOptions): Promise<unknown> {
+    return this.#listed(type, name).request(body, options)
+  }
+
+  /** Tells a target of deliveries that no source of this process announces. Nothing happens when it does not run. */
+  announce(target: string, count: number): void {
+    for (const instance of this.#instances.values()) if (instance.name === target) instance.announce(count)
+  }
+
+  /** Stops everything, also what is starting or waits for a restart. Nothing can be started any more. */
+  async shutdown(): Promise<void> {
+    this.#closing = true
+    const instances = [...this.#instances.values()]
+    for (const instance of instances) instance.tell({ kind: 'stop' })
+    await Promise.all(instances.map((instance) => instance.settled()))
+  }
+
+  async #perform(action: InstanceAction, type: string, name: string): Promise<ServiceInstance> {
+    const instance = this.#listed(type, name)
+    const { status } = instance
+    if (this.#closing) throw refusal(`${type} ${name} cannot ${action}: the process is stopping`, status, [])
+    if (!allows(status, action)) {
+      throw refusal(`${type} ${name} is ${status} and cannot ${action}`, status, ACTIONS[status])
+    }
+    instance.tell({ kind: action })
+    const outcome = await instance.settled()
+    if (action === 'stop' || outcome.status === 'running') return outcome
+    if (outcome.error !== null) throw new WaybillError('START_FAILED', outcome.error)
+    throw refusal(`${type} ${name} was stopped while it was starting`, outcome.status, outcome.actions)
+  }
+
+  #listed(type: string, name: string): Instance {
+    const instance = this.#instances.get(keyOf(type, name))
+    if (instance === undefined || this.#leaving.has(instance)) {
+      throw new WaybillError('NOT_FOUND', 'Service instance not found')
+    }
+    return instance
+  }
+}
+
+function refusal(message: string, status: string, allowed: readonly InstanceAction[]): WaybillError {
+  return new WaybillError('INVALID_STATE', message, { status, allowed })
+}
+
+function keyOf(type: string, name: string): string {
+  return `${type}:${name}`
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0
+}
+
+/** What a listener throws is its own defect and must not stop the supervisor. */
+function guarded(log: Log, action: () => void): void {
+  try {
+    action()
+  } catch (error) {
+    log.error({ err: error }, 'a listener of the supervisor failed')
+  }
+}

@@ -1,0 +1,33 @@
+import type { Outcome } from '../sql/settle.ts'
+
+/** How a target repeats what failed: exponential, with jitter, so that many failures do not come back at once. */
+export interface RetryPolicy {
+  readonly retry_max_attempts: number
+  readonly retry_initial_seconds: number
+  readonly retry_max_seconds: number
+}
+
+/** A failure that no repeat can mend. */
+export class PermanentFailure extends Error {
+  override readonly name = 'PermanentFailure'
+}
+
+/** Longest text kept as a delivery's last error, in characters. */
+const MAX_ERROR_LENGTH = 2000
+
+/**
+ * The outcome of an attempt that threw. `attempts` counts the failed one; `random` is in [0, 1). The wait doubles with
+ * each attempt and is drawn from its upper half.
+ */
+export function outcomeOfFailure(
+  error: Error,
+  attempts: number,
+  policy: RetryPolicy,
+  random: number,
+): Outcome {
+  const message = error.message.slice(0, MAX_ERROR_LENGTH)
+  if (error instanceof PermanentFailure || attempts >= policy.retry_max_attempts)
+    return { state: 'failed', error: message }
+  const full = Math.min(policy.retry_max_seconds, policy.retry_initial_seconds * 2 ** (attempts - 1))
+  return { state: 'retrying', error: message, delaySeconds: full * (0.5 + random / 2) }
+}

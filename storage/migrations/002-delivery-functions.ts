@@ -1,0 +1,239 @@
+import { Migration } from '@mikro-orm/migrations'
+
+/**
+ * The moves of deliveries that take more than one statement. They are functions so that each is one round trip, and
+ * because every statement inside one sees what was committed meanwhile: a message is locked first, its deliveries are
+ * moved, and then its status is derived from all of them. The lock is FOR NO KEY UPDATE, which the foreign keys of
+ * deliveries and history do not wait for.
+ */
+export class DeliveryFunctions extends Migration {
+  override up(): void {
+    for (const sql of [STAMPED_STAGES, ANNOUNCEMENT_WAIT, REFRESH, CLAIM, SETTLE, RECLAIM, ANNOUNCE])
+      this.addSql(sql)
+  }
+}
+
+const STAMPED_STAGES = `
+create function stamped_stages(stages jsonb) returns jsonb stable language sql
+return (select coalesce(jsonb_object_agg(key, value || jsonb_build_object('stored_at', now())), '{}') from jsonb_each(stages));`
+
+const ANNOUNCEMENT_WAIT = `
+-- 10 s, 40 s, 160 s, then 10 minutes: how long the announcement with this number is given before the next.
+create function announcement_wait(announcement integer) returns interval immutable parallel safe language sql
+return least(600, 10 * 4 ^ (least(announcement, 10) - 1)) * interval '1 second';`
+
+const REFRESH = `
+-- Derives status and stage of messages from their deliveries. The caller holds the locks on the messages.
+create function refresh_messages(ids uuid[]) returns void language sql as $$
+  with derived as (
+    select m.id, m.status as old_status, status_of(array_remove(array_agg(d.state), null)) as new_status
+    from message m left join delivery d on d.message_id = m.id
+    where m.id = any (ids) and m.stage <> 'accepted' and m.status <> 'Refused'
+    group by m.id
+  ), changed as (
+    update message m set status = x.new_status, updated_at = now(),
+      stage = case when x.new_status in ('InProgress', 'Retrying', 'AwaitingReceipt') then 'dispatched' else 'settled' end,
+      settled_at = case when x.new_status in ('InProgress', 'Retrying', 'AwaitingReceipt') then null else now() end
+    from derived x where m.id = x.id and x.old_status <> x.new_status
+    returning m.id, x.old_status, x.new_status
+  )
+  insert into history (message_id, kind, old_status, new_status)
+  select id, 'status_changed', old_status, new_status from changed order by id
+$$;`
+
+const CLAIM = `
+-- Claims and answers what the work needs. The answer is read after the claim, by a statement of its own: the caller's
+-- statement began before and would not see a message that was committed in between.
+create function claim_deliveries(claim_target text, claim_limit integer, claim_owner text, lease_seconds integer)
+returns table (
+  id bigint, fencing bigint, attempts integer, message_id uuid, direction text, from_party text, to_party text,
+  file_name text, content_type text, size_bytes bigint, payloads jsonb, protocols jsonb, message_created_at timestamptz,
+  unpacked bytea
+) language plpgsql as $$
+#variable_conflict use_column
+declare
+  lease_end timestamptz := now() + lease_seconds * interval '1 second';
+  retry_ids bigint[] := '{}';
+  retry_messages uuid[] := '{}';
+  new_ids bigint[] := '{}';
+begin
+  -- A retry changes its message's status, so the message is locked with it; what is locked by others is left for now.
+  with due as (
+    select d.id from delivery d join message m on m.id = d.message_id
+    where d.target = claim_target and d.state = 'retrying' and d.next_attempt_at <= now()
+    order by d.next_attempt_at limit claim_limit
+    for no key update of d, m skip locked
+  ), claimed as (
+    update delivery d set state = 'delivering', attempts = attempts + 1, fencing = fencing + 1, next_attempt_at = null,
+      lease_owner = claim_owner, lease_until = lease_end, updated_at = now()
+    from due where d.id = due.id
+    returning d.id, d.message_id, d.target
+  ), lines as (
+    insert into history (message_id, kind, delivery_id, target, old_state, new_state)
+    select message_id, 'delivery_changed', id, target, 'retrying', 'delivering' from claimed order by id
+  )
+  select coalesce(array_agg(claimed.id), '{}'), array_agg(claimed.message_id) into retry_ids, retry_messages from claimed;
+  if retry_messages is not null then perform refresh_messages(retry_messages); end if;
+
+  with waiting as (
+    select d.id from delivery d
+    where d.target = claim_target and d.state = 'queued'
+    order by d.id limit claim_limit - cardinality(retry_ids)
+    for no key update skip locked
+  ), claimed as (
+    update delivery d set state = 'delivering', attempts = attempts + 1, fencing = fencing + 1, announce_at = null,
+      lease_owner = claim_owner, lease_until = lease_end, updated_at = now()
+    from waiting where d.id = waiting.id
+    returning d.id, d.message_id, d.target
+  ), lines as (
+    insert into history (message_id, kind, delivery_id, target, old_state, new_state)
+    select message_id, 'delivery_changed', id, target, 'queued', 'delivering' from claimed order by id
+  )
+  select coalesce(array_agg(claimed.id), '{}') into new_ids from claimed;
+
+  return query
+  select d.id, d.fencing, d.attempts, m.id, m.direction, m.from_party, m.to_party, m.file_name, m.content_type,
+    m.size_bytes, m.payloads, m.protocols, m.created_at, j.bytes
+  from delivery d
+  join message m on m.id = d.message_id
+  left join journal j on j.message_id = m.id and j.stage = 'unpacked'
+  where d.id = any (retry_ids || new_ids)
+  order by d.id;
+end $$;`
+
+const SETTLE = `
+-- Outcomes of attempts, at most one a message. Each carries the fencing number of its claim: one that lost its claim
+-- changes nothing. Status and facts of a message change in one update: its row is wide, and every update copies it.
+create function settle_deliveries(outcomes json, stage_bytes bytea) returns bigint[] language plpgsql as $$
+declare
+  message_ids uuid[];
+  settled_ids bigint[];
+begin
+  select array_agg(m.id) into message_ids from (
+    select id from message
+    where id = any (array(select o.message_id from json_to_recordset(outcomes) as o(message_id uuid)))
+    order by id for no key update
+  ) m;
+
+  with outcome as materialized (
+    select * from json_to_recordset(outcomes) as o(
+      id bigint, fencing bigint, state text, error text, delay_seconds double precision,
+      stage text, start integer, length integer, line_kind text, line_text text)
+  ), settled as (
+    update delivery d set state = o.state, lease_owner = null, lease_until = null, updated_at = now(),
+      last_error = o.error,
+      next_attempt_at = case o.state when 'retrying' then now() + o.delay_seconds * interval '1 second' end,
+      announcements = case o.state when 'queued' then 1 else d.announcements end,
+      announce_at = case o.state when 'queued' then now() + announcement_wait(1) end,
+      finished_at = case when o.state in ('delivered', 'failed') then now() end
+    from outcome o
+    where d.id = o.id and d.fencing = o.fencing and d.state = 'delivering'
+    returning d.id, d.message_id, d.target
+  ), journaled as (
+    insert into journal (message_id, stage, bytes)
+    select s.message_id, o.stage, substring(stage_bytes from o.start for o.length)
+    from settled s join outcome o on o.id = s.id where o.start is not null
+    on conflict (message_id, stage) do update set bytes = excluded.bytes, created_at = excluded.created_at
+  ), lines as (
+    insert into history (message_id, kind, delivery_id, target, old_state, new_state, text)
+    select message_id, kind, id, target, old_state, new_state, text from (
+      select s.message_id, 1 as position, o.line_kind as kind, s.id, s.target, null as old_state, null as new_state, o.line_text as text
+      from settled s join outcome o on o.id = s.id where o.line_kind is not null
+      union all
+      select s.message_id, 2, 'delivery_changed', s.id, s.target, 'delivering', o.state, o.error
+      from settled s join outcome o on o.id = s.id
+    ) line order by message_id, position, id
+  )
+  select coalesce(array_agg(s.id), '{}') into settled_ids from settled s;
+
+  with fact as (
+    select message_id, protocols, payloads
+    from json_to_recordset(outcomes) as o(id bigint, message_id uuid, protocols jsonb, payloads jsonb)
+    where o.id = any (settled_ids)
+  ), derived as (
+    select d.message_id, status_of(array_agg(d.state)) as status
+    from delivery d where d.message_id = any (array(select f.message_id from fact f)) group by d.message_id
+  ), changed as (
+    update message m set status = x.status, updated_at = now(),
+      stage = case when x.status in ('InProgress', 'Retrying', 'AwaitingReceipt') then 'dispatched' else 'settled' end,
+      settled_at = case when x.status in ('InProgress', 'Retrying', 'AwaitingReceipt') then null else now() end,
+      protocols = m.protocols || coalesce(f.protocols, '{}'),
+      payloads = case when f.payloads is null then m.payloads else m.payloads || stamped_stages(f.payloads) end
+    from fact f join derived x on x.message_id = f.message_id
+    join message before on before.id = f.message_id
+    where m.id = f.message_id and (before.status <> x.status or f.protocols is not null or f.payloads is not null)
+    returning m.id, before.status as old_status, m.status as new_status
+  )
+  insert into history (message_id, kind, old_status, new_status)
+  select id, 'status_changed', old_status, new_status from changed where old_status <> new_status order by id;
+  return settled_ids;
+end $$;`
+
+const RECLAIM = `
+-- Claims that were cut off go back to queued: those whose lease has ended, or all of the owners with this prefix.
+create function reclaim_deliveries(owner_prefix text) returns integer language plpgsql as $$
+declare
+  message_ids uuid[];
+begin
+  with cut_off as (
+    select d.id from delivery d join message m on m.id = d.message_id
+    where d.state = 'delivering'
+      and case when owner_prefix is null then d.lease_until < now() else starts_with(d.lease_owner, owner_prefix) end
+    order by d.message_id, d.id
+    for no key update of m, d
+  ), requeued as (
+    update delivery d set state = 'queued', lease_owner = null, lease_until = null, updated_at = now(),
+      announcements = 1, announce_at = now(), last_error = 'The attempt was cut off'
+    from cut_off where d.id = cut_off.id and d.state = 'delivering'
+    returning d.id, d.message_id, d.target
+  ), lines as (
+    insert into history (message_id, kind, delivery_id, target, old_state, new_state, text)
+    select message_id, 'delivery_changed', id, target, 'delivering', 'queued', 'The attempt was cut off'
+    from requeued order by id
+  )
+  select array_agg(message_id) into message_ids from requeued;
+  perform refresh_messages(message_ids);
+  return coalesce(cardinality(message_ids), 0);
+end $$;`
+
+const ANNOUNCE = `
+-- Finds what waits for its target: queued deliveries whose announcement nobody followed, and retries that are due.
+-- A queued one that was announced often enough while its target worked on nothing is stalled.
+create function announce_deliveries(most_announcements integer, batch integer)
+returns table (target text, waiting bigint) language plpgsql as $$
+#variable_conflict use_column
+declare
+  stalled_messages uuid[];
+begin
+  with unheard as (
+    select d.id from delivery d join message m on m.id = d.message_id
+    where d.state = 'queued' and d.announce_at <= now() and d.announcements >= most_announcements
+      and not exists (select from delivery busy where busy.target = d.target and busy.state = 'delivering')
+    order by d.announce_at limit batch
+    for no key update of m, d skip locked
+  ), given_up as (
+    update delivery d set state = 'stalled', announce_at = null, finished_at = now(), updated_at = now(),
+      last_error = 'No target took it'
+    from unheard u where d.id = u.id
+    returning d.id, d.message_id, d.target
+  ), lines as (
+    insert into history (message_id, kind, delivery_id, target, old_state, new_state, text)
+    select message_id, 'delivery_changed', id, target, 'queued', 'stalled', 'No target took it' from given_up order by id
+  )
+  select array_agg(message_id) into stalled_messages from given_up;
+  if stalled_messages is not null then perform refresh_messages(stalled_messages); end if;
+
+  return query with unheard as (
+    select d.id from delivery d where d.state = 'queued' and d.announce_at <= now()
+    order by d.announce_at limit batch for no key update skip locked
+  ), announced as (
+    update delivery d set announcements = least(d.announcements + 1, most_announcements), updated_at = now(),
+      announce_at = now() + announcement_wait(d.announcements + 1)
+    from unheard u where d.id = u.id
+    returning d.target
+  )
+  select t.target, count(*) from (
+    select a.target from announced a
+    union all select d.target from delivery d where d.state = 'retrying' and d.next_attempt_at <= now()
+  ) t group by t.target;
+end $$;`

@@ -1,0 +1,10 @@
+import type { Migration } from '@mikro-orm/migrations'
+import type { Constructor } from '@mikro-orm/postgresql'
+import { Foundation } from './001-foundation.ts'
+import { DeliveryFunctions } from './002-delivery-functions.ts'
+
+/** Every migration, in order. The name is what the database remembers: it never changes once it is released. */
+export const MIGRATIONS: readonly { readonly name: string; readonly migration: Constructor<Migration> }[] = [
+  { name: '001-foundation', migration: Foundation },
+  { name: '002-delivery-functions', migration: DeliveryFunctions },
+]

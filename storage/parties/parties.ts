@@ -1,0 +1,169 @@
+import { LockMode } from '@mikro-orm/core'
+import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
+import { WaybillError } from '../../runtime/errors.ts'
+import type { Page, PageRequest } from '../../runtime/endpoint/paging.ts'
+import type { Change } from '../../runtime/endpoint/record-rules.ts'
+import { refusingViolations } from '../records/constraint.ts'
+import { refuseWhileUsed } from '../records/record-users.ts'
+import { ORGANIZATION_SETTING } from '../plugins/rules.ts'
+import { anywhere } from '../records/search.ts'
+import { OrganizationEntity, PartnerEntity, type Party, type PartyEntity, type PartyValues } from './party.ts'
+
+export interface PartyFilter extends PageRequest {
+  /** Text in name or display name. */
+  readonly q: string | undefined
+}
+
+interface PartyKind {
+  readonly entity: PartyEntity
+  readonly table: string
+  /** As messages say it. */
+  readonly noun: string
+  /** Finds what names a party by its text; takes the name so many times. */
+  readonly namedBy: { readonly query: string; readonly names: number }
+  readonly profile: {
+    readonly kind: string
+    readonly table: string
+    readonly link: string
+    readonly path: string
+  }
+}
+
+/** Takes the party's name four times. */
+const ROUTES_OF_PARTY = `
+  select 'route'::text as kind, coalesce(name, '#' || id) as name,
+    array_remove(array[case when "from" = ?::text then 'from' end, case when "to" = ?::text then 'to' end], null) as fields,
+    '/routes/' || id as link
+  from route where "from" = ?::text or "to" = ?::text`
+
+/** Takes the organization's name once. */
+const INSTANCES_OF_ORGANIZATION = `
+  select 'plugin-configuration', name, array['${ORGANIZATION_SETTING}'], '/plugins/configs/' || type || '/' || name
+  from plugin_configuration where settings->>'${ORGANIZATION_SETTING}' = ?::text`
+
+const ORGANIZATION: PartyKind = {
+  entity: OrganizationEntity,
+  table: 'organization',
+  noun: 'Organization',
+  namedBy: { query: `${ROUTES_OF_PARTY} union all ${INSTANCES_OF_ORGANIZATION}`, names: 5 },
+  profile: {
+    kind: 'as2-local-profile',
+    table: 'as2_local_profile',
+    link: 'local_organization_id',
+    path: '/as2/local-profiles/',
+  },
+}
+
+const PARTNER: PartyKind = {
+  entity: PartnerEntity,
+  table: 'partner',
+  noun: 'Partner',
+  namedBy: { query: ROUTES_OF_PARTY, names: 4 },
+  profile: {
+    kind: 'as2-remote-profile',
+    table: 'as2_remote_profile',
+    link: 'business_partner_id',
+    path: '/as2/remote-profiles/',
+  },
+}
+
+/** The organizations or the partners. Every method throws a WaybillError for what it refuses. */
+export class Parties {
+  readonly #orm: MikroORM
+  readonly #kind: PartyKind
+
+  private constructor(orm: MikroORM, kind: PartyKind) {
+    this.#orm = orm
+    this.#kind = kind
+  }
+
+  static organizations(orm: MikroORM): Parties {
+    return new Parties(orm, ORGANIZATION)
+  }
+
+  static partners(orm: MikroORM): Parties {
+    return new Parties(orm, PARTNER)
+  }
+
+  /** By name. */
+  async list(filter: PartyFilter): Promise<Page<Party>> {
+    const { q, limit, offset } = filter
+    const pattern = q === undefined ? undefined : { $ilike: anywhere(q) }
+    const where = pattern === undefined ? {} : { $or: [{ name: pattern }, { display_name: pattern }] }
+    const [items, total] = await this.#orm.em
+      .fork()
+      .findAndCount(this.#kind.entity, where, { limit, offset, orderBy: { name: 'asc' } })
+    return { items, total }
+  }
+
+  async get(id: number): Promise<Party> {
+    const party = await this.#orm.em.fork().findOne(this.#kind.entity, { id })
+    return this.#found(party)
+  }
+
+  async create(values: PartyValues): Promise<Party> {
+    const em = this.#orm.em.fork()
+    const party = em.create(this.#kind.entity, values)
+    await this.#refusingTakenName(values.name, () => em.flush())
+    return party
+  }
+
+  async update(id: number, change: Change<PartyValues>): Promise<Party> {
+    return this.#orm.em.fork().transactional(async (em) => {
+      const party = await this.#locked(em, id)
+      const { name, display_name } = change.applyTo({ name: party.name, display_name: party.display_name })
+      if (name !== party.name) await this.#refuseNameInUse(em, party)
+      Object.assign(party, { name, display_name })
+      await this.#refusingTakenName(name, () => em.flush())
+      return party
+    })
+  }
+
+  async delete(id: number): Promise<void> {
+    await this.#orm.em.fork().transactional(async (em) => {
+      const party = await this.#locked(em, id)
+      const { profile } = this.#kind
+      const naming = this.#naming(party)
+      await refuseWhileUsed(em, this.#inUse(party), {
+        query: `${naming.query}
+          union all
+          select '${profile.kind}', ?::text, array['${profile.link}'], '${profile.path}' || ${profile.link}
+          from ${profile.table} where ${profile.link} = ?::int`,
+        values: [...naming.values, party.name, party.id],
+      })
+      em.remove(party)
+    })
+  }
+
+  /** Routes and plugin instances name parties by their text, so a name in use cannot change under them. */
+  async #refuseNameInUse(em: EntityManager, party: Party): Promise<void> {
+    await refuseWhileUsed(em, this.#inUse(party), this.#naming(party))
+  }
+
+  #naming(party: Party) {
+    const { query, names } = this.#kind.namedBy
+    return { query, values: Array.from({ length: names }, () => party.name) }
+  }
+
+  #inUse(party: Party) {
+    return { code: 'CONFLICT', subject: `${this.#kind.noun} ${party.name}` } as const
+  }
+
+  /** A route or configuration that is being saved holds a share of this lock, so none appears between check and delete. */
+  async #locked(em: EntityManager, id: number): Promise<Party> {
+    return this.#found(await em.findOne(this.#kind.entity, { id }, { lockMode: LockMode.PESSIMISTIC_WRITE }))
+  }
+
+  #found(party: Party | null): Party {
+    if (party === null) throw new WaybillError('NOT_FOUND', `${this.#kind.noun} not found`)
+    return party
+  }
+
+  async #refusingTakenName<T>(name: string, write: () => Promise<T>): Promise<T> {
+    const { noun, table } = this.#kind
+    return refusingViolations(
+      { [`${table}_name_key`]: () => new WaybillError('CONFLICT', `${noun} ${name} exists already`) },
+      write,
+    )
+  }
+}

@@ -1,0 +1,63 @@
+import type { Readable } from 'node:stream'
+import { PAYLOAD_STAGES, type PayloadStage } from '../exchange/states.ts'
+import { StorageError } from '../storage-error.ts'
+
+/** What was stored: `sha256` is lower case hexadecimal. */
+export interface StoredPayload {
+  readonly sizeBytes: number
+  readonly sha256: string
+}
+
+/** One stage of one message, small enough to be held in memory. */
+export interface PayloadItem {
+  readonly messageId: string
+  readonly stage: PayloadStage
+  readonly bytes: Buffer
+}
+
+export type StoreCheck =
+  | { readonly ok: true }
+  | { readonly ok: false; readonly step: 'write' | 'read' | 'compare' | 'delete'; readonly problem: string }
+
+/**
+ * Where the stages of messages lie for good: one object for each message and stage, in a directory or a bucket. What
+ * an operation has answered survives a power failure. All failures are StorageErrors.
+ */
+export interface PayloadStore {
+  /** Stores a stage of any size, over one that is there. A source that fails leaves nothing behind. */
+  readonly put: (messageId: string, stage: PayloadStage, source: Readable | Buffer) => Promise<StoredPayload>
+  /** Stores many small stages at once, over those that are there. It fails as a whole; a repeat is harmless. */
+  readonly putMany: (items: readonly PayloadItem[]) => Promise<void>
+  /**
+   * The bytes of a stage, or undefined when it is not stored. With `sha256` the stream ends with an error when the
+   * bytes differ from that digest.
+   */
+  readonly open: (
+    messageId: string,
+    stage: PayloadStage,
+    options?: OpenOptions,
+  ) => Promise<Readable | undefined>
+  /** Removes all stages of a message; there may be none. */
+  readonly delete: (messageId: string) => Promise<void>
+  /** Stores, reads back, compares and deletes a probe. */
+  readonly check: () => Promise<StoreCheck>
+}
+
+export interface OpenOptions {
+  /** Lower case hexadecimal. */
+  readonly sha256?: string | undefined
+}
+
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
+const STAGES: ReadonlySet<string> = new Set(PAYLOAD_STAGES)
+
+/** The name of a stage in a store, `<message id>/<stage>`. Nothing else can be named, so no name leads elsewhere. */
+export function payloadName(messageId: string, stage: string): readonly [string, string] {
+  if (!STAGES.has(stage)) throw new StorageError(`${JSON.stringify(stage)} is no payload stage`)
+  return [checkedMessageId(messageId), stage]
+}
+
+export function checkedMessageId(messageId: string): string {
+  if (!UUID.test(messageId)) throw new StorageError(`${JSON.stringify(messageId)} is no message id`)
+  return messageId
+}

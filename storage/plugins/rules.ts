@@ -1,0 +1,99 @@
+import { z, type ZodObject } from 'zod'
+import { WaybillError } from '../../runtime/errors.ts'
+import type { PluginType } from '../../runtime/module.ts'
+import { recordName, type RecordRules } from '../../runtime/endpoint/record-rules.ts'
+import { referencesIn } from '../profiles/certificate-references.ts'
+
+/** The rules of plugin configurations: those that all share and those of each type. */
+
+/** Properties of every configuration beside the settings of its type. */
+export interface PluginValues {
+  readonly name: string
+  readonly enabled: boolean
+  readonly [setting: string]: unknown
+}
+
+const shared = {
+  name: recordName.describe('Names the instance. Unique across all types.'),
+  enabled: z
+    .boolean()
+    .default(true)
+    .describe('Whether the instance can be started; an enabled one starts with the process.'),
+}
+
+/** The installed plugin types by their names. */
+export class PluginTypes {
+  readonly #types: ReadonlyMap<string, { readonly type: PluginType; readonly rules: RecordRules }>
+
+  constructor(types: readonly PluginType[]) {
+    this.#types = new Map(types.map((type) => [type.type, { type, rules: rulesOf(type) }]))
+  }
+
+  get all(): readonly PluginType[] {
+    return [...this.#types.values()].map(({ type }) => type)
+  }
+
+  get rules(): readonly RecordRules[] {
+    return [...this.#types.values()].map(({ rules }) => rules)
+  }
+
+  /** Throws INVALID_TYPE for a type that no installed module has. */
+  get(type: string): PluginType {
+    return this.#known(type).type
+  }
+
+  rulesOf(type: string): RecordRules {
+    return this.#known(type).rules
+  }
+
+  #known(type: string) {
+    const known = this.#types.get(type)
+    if (known !== undefined) return known
+    const names = [...this.#types.keys()].join(', ')
+    throw new WaybillError('INVALID_TYPE', `There is no plugin type ${type}; the types are ${names}`)
+  }
+}
+
+function rulesOf(type: PluginType): RecordRules {
+  // Extending the settings, and not the other way round, keeps the rules across several of them.
+  const schema: ZodObject = type.settings.safeExtend(shared).strict()
+  return {
+    name: `${pascalCase(type.type)}Configuration`,
+    schema,
+    readOnly: ['created_at', 'updated_at'],
+    identity: { name: 'name', type: 'type' },
+  }
+}
+
+/** `as2-receiver` as `As2Receiver`. */
+export function pascalCase(type: string): string {
+  return type
+    .split('-')
+    .map((word) => word.charAt(0).toUpperCase() + word.slice(1))
+    .join('')
+}
+
+/** The properties of a type's settings that answers show. */
+export function openShape(type: PluginType): ZodObject['shape'] {
+  return Object.fromEntries(
+    Object.entries(type.settings.shape).filter(([name]) => !type.secrets.includes(name)),
+  )
+}
+
+/** The settings that refer to a certificate: by our convention they end so. */
+export function certificateSettings(values: Readonly<Record<string, unknown>>): Record<string, number> {
+  return referencesIn(
+    values,
+    Object.keys(values).filter((name) => name.endsWith('certificate_id')),
+  )
+}
+
+/** The setting that names one of the operator's organizations: by our convention it is called so. */
+export const ORGANIZATION_SETTING = 'from'
+
+/** The organization that a configuration names; null for none, or for what can be no name. */
+export function organizationOf(type: PluginType, values: Readonly<Record<string, unknown>>): string | null {
+  if (!(ORGANIZATION_SETTING in type.settings.shape)) return null
+  const name = recordName.safeParse(values[ORGANIZATION_SETTING])
+  return name.success ? name.data : null
+}

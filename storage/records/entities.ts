@@ -1,0 +1,18 @@
+import { CertificateEntity } from '../certificates/certificate.ts'
+import { OrganizationEntity, PartnerEntity } from '../parties/party.ts'
+import { PluginConfigurationEntity } from '../plugins/plugin-configuration.ts'
+import type { Entities } from '../postgres/database.ts'
+import { LocalProfileEntity } from '../profiles/local-profile.ts'
+import { RemoteProfileEntity } from '../profiles/remote-profile.ts'
+import { RouteEntity } from '../routes/route.ts'
+
+/** Every entity that openDatabase must know. */
+export const ENTITIES: Entities = [
+  OrganizationEntity,
+  PartnerEntity,
+  RouteEntity,
+  CertificateEntity,
+  LocalProfileEntity,
+  RemoteProfileEntity,
+  PluginConfigurationEntity,
+]

@@ -1,0 +1,144 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { covers, type RouteMatch } from '../../storage/routes/route.ts'
+import { startApi } from '../support/api.ts'
+
+t.test('/routes', async (t) => {
+  const { client } = await startApi(t)
+  for (const name of ['acme', 'initech']) await client.create('/organizations', { name })
+  for (const name of ['globex', 'umbrella']) await client.create('/partners', { name })
+  await client.create('/plugins/configs?type=as2-receiver', { name: 'in' })
+  await client.create('/plugins/configs?type=as2-sender', { name: 'out' })
+  await client.create('/plugins/configs?type=file-writer', {
+    name: 'files',
+    base_directory: '/tmp/x',
+    enabled: false,
+  })
+  const route = { source_plugin: 'in', from: 'globex', to: 'acme', target_plugin: 'files' }
+  const refused = async (body: object): Promise<Record<string, unknown>> => {
+    const answer = await client.post('/routes', { ...route, ...body })
+    t.equal(answer.status, 400)
+    return answer.error?.details ?? {}
+  }
+
+  t.test('a route is created, from and to left out are *', async (t) => {
+    const { data } = await client.post('/routes', route)
+    t.match(data, { id: Number, name: null, ...route })
+    const any = await client.create('/routes', { source_plugin: 'in', target_plugin: 'out' })
+    t.match(any, { from: '*', to: '*' })
+    await client.delete(`/routes/${String(any['id'])}`)
+  })
+
+  t.test('source and target must be existing instances that are a source and a target', async (t) => {
+    t.match(await refused({ source_plugin: 'nobody' }), { source_plugin: /no plugin instance/ })
+    t.match(await refused({ source_plugin: 'out', target_plugin: 'in' }), {
+      source_plugin: /is no source/,
+      target_plugin: /is no target/,
+    })
+  })
+
+  t.test('from and to must be existing parties or *', async (t) => {
+    t.match(await refused({ from: 'nobody', to: 'no-one' }), { from: /no party/, to: /no party/ })
+    t.same(Object.keys(await refused({ from: 'Not A Name' })), ['from'])
+  })
+
+  t.test('a route that an existing route covers is refused on to', async (t) => {
+    t.match(await refused({}), { to: /covers/ })
+    const { id } = await client.create('/routes', { ...route, from: 'umbrella', to: '*' })
+    t.match(await refused({ from: 'umbrella', to: 'initech' }), { to: /covers/ })
+    t.equal((await client.post('/routes', { ...route, from: '*' })).status, 201, 'a wider route is none')
+    t.equal(
+      (await client.put(`/routes/${String(id)}`, { to: 'acme' })).status,
+      400,
+      'covered by the wider one now',
+    )
+    t.equal(
+      (await client.put(`/routes/${String(id)}`, { name: 'all' })).status,
+      200,
+      'a route does not cover itself',
+    )
+  })
+
+  t.test('a name that exists is 409 CONFLICT, after a route that is covered', async (t) => {
+    const free = { ...route, target_plugin: 'out', from: 'umbrella' }
+    const answer = await client.post('/routes', { ...free, name: 'all' })
+    t.equal(answer.status, 409)
+    t.equal(answer.error?.code, 'CONFLICT')
+    t.match(await refused({ name: 'all' }), { to: /covers/ })
+    t.equal((await client.post('/routes', { ...free, name: '' })).status, 400)
+  })
+
+  t.test('of equal routes sent at once one is stored', async (t) => {
+    const same = { ...route, target_plugin: 'out', from: 'globex' }
+    const answers = await Promise.all(Array.from({ length: 5 }, () => client.post('/routes', same)))
+    t.same(
+      answers.map(({ status }) => status).toSorted((a, b) => a - b),
+      [201, 400, 400, 400, 400],
+    )
+  })
+
+  t.test('a party and an instance that a route names cannot be deleted, nor the party renamed', async (t) => {
+    const { data } = await client.get('/organizations?q=acme')
+    const [{ id }] = data['organizations'] as [{ id: number }]
+    const party = await client.delete(`/organizations/${id}`)
+    t.equal(party.status, 409)
+    t.match(party.error, {
+      code: 'CONFLICT',
+      details: { total: 3, users: [{ kind: 'route', fields: ['to'] }] },
+    })
+    t.equal((await client.put(`/organizations/${id}`, { name: 'acme-2' })).status, 409)
+    t.equal((await client.put(`/organizations/${id}`, { display_name: 'Acme' })).status, 200)
+    const instance = await client.delete('/plugins/configs/file-writer/files')
+    t.match(instance.error, {
+      code: 'CONFLICT',
+      details: { users: [{ kind: 'route', fields: ['target_plugin'] }] },
+    })
+    const users = (instance.error?.details?.['users'] ?? []) as { link: string }[]
+    t.equal((await client.get(users[0]?.link ?? '')).status, 200)
+  })
+
+  t.test('what lists users names at most 25 and counts all', async (t) => {
+    await client.create('/organizations', { name: 'popular' })
+    for (let n = 0; n < 30; n += 1) {
+      await client.create('/partners', { name: `p${n}` })
+      await client.create('/routes', {
+        source_plugin: 'in',
+        from: `p${n}`,
+        to: 'popular',
+        target_plugin: 'out',
+        name: `r${n}`,
+      })
+    }
+    const { data } = await client.get('/organizations?q=popular')
+    const [{ id }] = data['organizations'] as [{ id: number }]
+    const { error } = await client.delete(`/organizations/${id}`)
+    t.equal(error?.details?.['total'], 30)
+    t.equal((error?.details?.['users'] as unknown[] | undefined)?.length, 25)
+  })
+})
+
+t.test('a route covers another exactly when every message of that one matches it', async () => {
+  const parties = ['a', 'b', 'c']
+  const place = fc.constantFrom('*', ...parties)
+  const route: fc.Arbitrary<RouteMatch> = fc.record({
+    source_plugin: fc.constantFrom('s', 't'),
+    from: place,
+    to: place,
+    target_plugin: fc.constantFrom('x', 'y'),
+  })
+  // A party that no route names stands for all others.
+  const takes = (r: RouteMatch): Set<string> => {
+    const pairs = [...parties, 'other'].flatMap((from) => [...parties, 'other'].map((to) => ({ from, to })))
+    const matching = pairs.filter(
+      ({ from, to }) => (r.from === '*' || r.from === from) && (r.to === '*' || r.to === to),
+    )
+    return new Set(matching.map(({ from, to }) => `${r.source_plugin} ${from} ${to} ${r.target_plugin}`))
+  }
+  fc.assert(
+    fc.property(
+      route,
+      route,
+      (wide, narrow) => covers(wide, narrow) === takes(narrow).isSubsetOf(takes(wide)),
+    ),
+  )
+})

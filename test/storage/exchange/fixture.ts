@@ -1,0 +1,59 @@
+import { randomUUIDv7 } from 'node:crypto'
+import type { Pool } from 'pg'
+import { journaled } from '../../../storage/exchange/stages.ts'
+import { query } from '../../../storage/postgres/pool.ts'
+import type { NewMessage } from '../../../storage/sql/accept.ts'
+import type { Outcome, Settlement } from '../../../storage/sql/settle.ts'
+import type { ClaimedDelivery } from '../../../storage/sql/claim.ts'
+
+/** One source, two targets, and a route to each of the targets that the test names. */
+export async function routesTo(pool: Pool, ...targets: readonly string[]): Promise<void> {
+  const plugin = (name: string, role: string): Promise<unknown> =>
+    query(
+      pool,
+      `insert into plugin_configuration (name, type, role, enabled, settings, secrets) values ($1, 'test', $2, true, '{}', '')`,
+      [name, role],
+    )
+  await plugin('source', 'source')
+  for (const target of targets) {
+    await plugin(target, 'target')
+    await query(pool, `insert into route (source_plugin, target_plugin) values ('source', $1)`, [target])
+  }
+}
+
+export function newMessage(changes: Partial<NewMessage> = {}): NewMessage {
+  const bytes = Buffer.from('payload')
+  return {
+    id: randomUUIDv7(),
+    direction: 'outbound',
+    source: 'source',
+    from: 'acme',
+    to: 'globex',
+    fileName: 'invoice.edi',
+    contentType: 'application/edifact',
+    sizeBytes: bytes.length,
+    stages: [journaled('unpacked', bytes)],
+    protocols: {},
+    sourceReference: null,
+    duplicateKey: null,
+    refusal: null,
+    dispatch: true,
+    ...changes,
+  }
+}
+
+export function settlementOf(claimed: ClaimedDelivery, outcome: Outcome): Settlement {
+  return {
+    deliveryId: claimed.id,
+    messageId: claimed.message_id,
+    fencing: claimed.fencing,
+    outcome,
+    protocols: null,
+    stage: null,
+    line: null,
+  }
+}
+
+export function claimFor(target: string, limit = 10) {
+  return { target, limit, owner: `node/${target}/test`, leaseSeconds: 60 }
+}
