@@ -10,10 +10,11 @@ import { startEmbedded } from '../../storage/postgres/embedded.ts'
 try {
   const lock = await openDataDirectory(process.argv[2] ?? '')
   const server = await startEmbedded({ directory: lock.path, log: createLog('silent') })
-  process.stdout.write(`${JSON.stringify({ url: server.url, pid: server.pid })}\n`)
   process.once('SIGTERM', () => {
     void server.stop().then(() => lock.release())
   })
+  // Last: who reads the line may send the signal at once.
+  process.stdout.write(`${JSON.stringify({ url: server.url, pid: server.pid })}\n`)
 } catch (thrown) {
   process.stdout.write(`${JSON.stringify({ reason: reasonOf(thrown) })}\n`)
 }
