@@ -21,8 +21,8 @@ export type Order =
 export interface ObedientSettings {
   /** Seen by `facts`. */
   readonly label?: string
-  /** Default: it resolves. `break_down`: resolves, and the thread throws at once. */
-  readonly start?: 'fail' | 'never' | 'until_stopped' | 'break_down' | 'fail_after_first'
+  /** Default: it resolves. */
+  readonly start?: 'fail' | 'never' | 'until_stopped' | 'fail_after_first'
   readonly stop?: 'fail' | 'never'
   /** Counts starts of all threads that share it. */
   readonly starts?: SharedArrayBuffer
@@ -39,11 +39,6 @@ export default async function start(context: ActorContext<ObedientSettings>): Pr
   if (settings.start === 'never') await new Promise(() => undefined)
   if (settings.start === 'until_stopped') {
     await new Promise((resolve) => context.signal.addEventListener('abort', resolve))
-  }
-  if (settings.start === 'break_down') {
-    setImmediate(() => {
-      throw new Error('broken from the beginning')
-    })
   }
   let cancelled = false
   return {
