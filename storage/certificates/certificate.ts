@@ -1,6 +1,6 @@
 import { defineEntity, p, type InferEntity } from '@mikro-orm/core'
 import { z } from 'zod'
-import type { CertificateExtension } from './extensions.ts'
+import type { CertificateExtension } from './reading/extensions.ts'
 
 export const CertificateEntity = defineEntity({
   name: 'Certificate',

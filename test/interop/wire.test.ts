@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
 import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
@@ -9,6 +9,7 @@ import { inflateSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { makeCertificate } from '../support/certificates.ts'
 import { setUpLoop, startLoop, type As2Loop } from '../support/as2-loop.ts'
+import { dropFile } from '../support/file-set.ts'
 import { temporaryDirectory, until } from '../support/processes.ts'
 import { Waybill } from '../support/waybill.ts'
 
@@ -81,9 +82,8 @@ void t.test('openssl decrypts and verifies what the sender puts on the wire', as
   const change = { endpoint: url, partner_certificate_id: certificate.id }
   await waybill.request('PUT', `/as2/remote-profiles/${globex}`, change)
   const content = randomBytes(20_000)
-  await mkdir(loop.outbox, { recursive: true })
-  await writeFile(join(loop.outbox, 'Größe.edi'), content)
-  await until(() => received.length > 0, 30_000)
+  await dropFile(loop.outbox, 'Größe.edi', content)
+  await until(() => received.length > 0)
 
   const [message] = received
   t.match(message?.headers, { 'as2-from': 'ACME-AS2', 'as2-to': '"GLOBEX AS2"', 'as2-version': /^1\./ })
@@ -191,7 +191,7 @@ void t.test(
       at('signed'),
       at('globex.pem'),
     )
-    const response = await fetch(`http://127.0.0.1:${loop.receiverPort}/as2`, {
+    const response = await fetch(loop.receiverUrl, {
       method: 'POST',
       headers: {
         'as2-version': '1.2',

@@ -7,7 +7,7 @@ import {
   octetString,
   sequence,
   toBuffer,
-} from '../../../actors/as2/protocol/asn1/writer.ts'
+} from '../../../../actors/as2/protocol/asn1/writer.ts'
 import {
   childrenOf,
   DerError,
@@ -15,7 +15,7 @@ import {
   objectIdentifierOf,
   octetsOf,
   readDer,
-} from '../../../storage/certificates/der.ts'
+} from '../../../../storage/certificates/reading/der.ts'
 
 t.test('what a writer of DER wrote is read back', async () => {
   const octets = fc.uint8Array({ maxLength: 400 }).map((bytes) => Buffer.from(bytes))

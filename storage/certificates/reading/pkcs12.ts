@@ -11,19 +11,11 @@ import {
   TAG,
   type DerElement,
 } from './der.ts'
-import {
-  algorithmOf,
-  decrypt,
-  decryptPrivateKey,
-  deriveKey,
-  firstThatOpens,
-  pkcs12Key,
-  pkcs12Passwords,
-  PURPOSE,
-  UnsupportedAlgorithmError,
-  WrongPasswordError,
-  type WorkBudget,
-} from './password-encryption.ts'
+import { algorithmOf, parametersOf, type Algorithm } from './password/algorithm.ts'
+import { decrypt, decryptPrivateKey, type Opening } from './password/decrypt.ts'
+import { derivedKey, hmacOf } from './password/derivation.ts'
+import { firstThatOpens, pkcs12Key, pkcs12Passwords, PURPOSE } from './password/pkcs12-derivation.ts'
+import { UnusableError, WrongPasswordError } from './refusal.ts'
 
 /** A PKCS#12 file (RFC 7292) with a password: its certificates and private keys. */
 export interface Pkcs12Content {
@@ -31,6 +23,8 @@ export interface Pkcs12Content {
   readonly certificates: readonly Buffer[]
   /** DER of PKCS#8, not encrypted. */
   readonly privateKeys: readonly Buffer[]
+  /** Bags that are neither, such as revocation lists and secrets. */
+  readonly others: number
 }
 
 const DATA = '1.2.840.113549.1.7.1'
@@ -53,47 +47,30 @@ const MAC_DIGESTS: Readonly<Record<string, { readonly name: string; readonly byt
   '2.16.840.1.101.3.4.2.3': { name: 'sha512', bytes: 64 },
 }
 
-/** RFC 8018 appendix B.3, as PBMAC1 names its function (RFC 9579). */
-const MAC_FUNCTIONS: Readonly<Record<string, string>> = {
-  '1.2.840.113549.2.9': 'sha256',
-  '1.2.840.113549.2.10': 'sha384',
-  '1.2.840.113549.2.11': 'sha512',
-}
-
 const DEEPEST_BAG = 4
 const MOST_ITEMS = 1000
 
-/** Whether the bytes begin as a PKCS#12 file does: a sequence whose first element is the version 3. */
-export function looksLikePkcs12(bytes: Buffer): boolean {
-  try {
-    const [version, content] = childrenOf(readDer(bytes))
-    return version?.tag === TAG.integer && integerOf(version) === 3 && content?.tag === TAG.sequence
-  } catch {
-    return false
-  }
-}
-
-/** Throws a WrongPasswordError, an UnsupportedAlgorithmError or a DerError. */
-export function readPkcs12(bytes: Buffer, password: string, budget: WorkBudget): Pkcs12Content {
-  const [, authSafe, macData] = childrenOf(readDer(bytes))
-  if (authSafe === undefined) throw new DerError('An element is missing')
+/** Throws a WrongPasswordError, an UnusableError or a DerError. */
+export function readPkcs12(file: DerElement, opening: Opening): Pkcs12Content {
+  const [, authSafe, macData] = childrenOf(file)
+  if (authSafe === undefined) throw new DerError('an element is missing')
   const safe = contentOf(authSafe)
-  if (safe.type !== DATA)
-    throw new UnsupportedAlgorithmError('it is protected with a public key, not with a password')
+  if (safe.type !== DATA) throw new UnusableError(PUBLIC_KEY_MODE)
   const authenticated = octetsOf(safe.content)
-  if (macData !== undefined) checkMac(macData, authenticated, password, budget)
+  if (macData !== undefined) checkMac(macData, authenticated, opening)
 
-  const found = { certificates: [] as Buffer[], privateKeys: [] as Buffer[] }
+  const found = { certificates: [] as Buffer[], privateKeys: [] as Buffer[], others: 0 }
   for (const part of childrenOf(readDer(authenticated))) {
-    collectBags(readDer(openPart(part, password, budget)), { found, password, budget }, 0)
+    collectBags(openPart(part, opening), { found, opening }, 0)
   }
   return found
 }
 
+const PUBLIC_KEY_MODE = 'it is protected with a public key, not with a password'
+
 interface Collection {
-  readonly found: { readonly certificates: Buffer[]; readonly privateKeys: Buffer[] }
-  readonly password: string
-  readonly budget: WorkBudget
+  readonly found: { readonly certificates: Buffer[]; readonly privateKeys: Buffer[]; others: number }
+  readonly opening: Opening
 }
 
 function contentOf(element: DerElement): { readonly type: string; readonly content: DerElement } {
@@ -102,18 +79,17 @@ function contentOf(element: DerElement): { readonly type: string; readonly conte
   return { type: objectIdentifierOf(childAt(parts, 0)), content: childAt(childrenOf(explicit), 0) }
 }
 
-function openPart(part: DerElement, password: string, budget: WorkBudget): Buffer {
+function openPart(part: DerElement, opening: Opening): DerElement {
   const { type, content } = contentOf(part)
-  if (type === DATA) return octetsOf(content)
-  if (type !== ENCRYPTED_DATA)
-    throw new UnsupportedAlgorithmError('it is protected with a public key, not with a password')
+  if (type === DATA) return readDer(octetsOf(content))
+  if (type !== ENCRYPTED_DATA) throw new UnusableError(PUBLIC_KEY_MODE)
   const sealed = childrenOf(childAt(childrenOf(content), 1, TAG.sequence))
-  return decrypt(algorithmOf(childAt(sealed, 1)), octetsOf(childAt(sealed, 2)), password, budget)
+  return decrypt(algorithmOf(childAt(sealed, 1)), octetsOf(childAt(sealed, 2)), opening)
 }
 
 function collectBags(contents: DerElement, collection: Collection, depth: number): void {
   if (depth > DEEPEST_BAG) throw new DerError('The bags are nested too deeply')
-  const { found, password, budget } = collection
+  const { found, opening } = collection
   for (const bag of childrenOf(contents)) {
     const parts = childrenOf(bag)
     const value = childAt(childrenOf(childAt(parts, 1, contextTag(0))), 0)
@@ -122,45 +98,41 @@ function collectBags(contents: DerElement, collection: Collection, depth: number
         found.privateKeys.push(value.raw)
         break
       case BAG.shroudedKey:
-        found.privateKeys.push(decryptPrivateKey(value, password, budget))
+        found.privateKeys.push(decryptPrivateKey(value, opening))
         break
       case BAG.certificate: {
         const { type, content } = contentOf(value)
         if (type === X509_CERTIFICATE) found.certificates.push(octetsOf(content))
+        else found.others += 1
         break
       }
       case BAG.safeContents:
         collectBags(value, collection, depth + 1)
         break
-      // Revocation lists and other secrets do not concern us.
+      default:
+        found.others += 1
     }
-    if (found.certificates.length + found.privateKeys.length > MOST_ITEMS) {
+    if (found.certificates.length + found.privateKeys.length + found.others > MOST_ITEMS) {
       throw new DerError('The file holds too many certificates and keys')
     }
   }
 }
 
 /** RFC 7292 §4: the MAC tells a wrong password and a damaged file before anything is read. */
-function checkMac(macData: DerElement, content: Buffer, password: string, budget: WorkBudget): void {
+function checkMac(macData: DerElement, content: Buffer, opening: Opening): void {
   const parts = childrenOf(macData)
   const digestInfo = childrenOf(childAt(parts, 0, TAG.sequence))
   const algorithm = algorithmOf(childAt(digestInfo, 0))
   const expected = octetsOf(childAt(digestInfo, 1))
-  const salt = octetsOf(childAt(parts, 1))
-  const iterations = parts[2] === undefined ? 1 : integerOf(parts[2])
-
   if (algorithm.oid === PBMAC1) {
-    const [kdf, mac] = algorithm.parameters === undefined ? [] : childrenOf(algorithm.parameters)
-    const digest = mac === undefined ? undefined : MAC_FUNCTIONS[algorithmOf(mac).oid]
-    if (kdf === undefined || digest === undefined)
-      throw new UnsupportedAlgorithmError('its MAC is not supported')
-    const key = deriveKey(algorithmOf(kdf), password, expected.length, budget)
-    refuseOtherMac(createHmac(digest, key).update(content).digest(), expected)
+    refuseOtherMac(pbmac1(algorithm, content, opening), expected)
     return
   }
   const digest = MAC_DIGESTS[algorithm.oid]
-  if (digest === undefined) throw new UnsupportedAlgorithmError(`its MAC ${algorithm.oid} is not supported`)
-  firstThatOpens(pkcs12Passwords(password), (secret) => {
+  if (digest === undefined) throw new UnusableError(`its MAC ${algorithm.oid} is not supported`)
+  const salt = octetsOf(childAt(parts, 1))
+  const iterations = parts[2] === undefined ? 1 : integerOf(parts[2])
+  firstThatOpens(pkcs12Passwords(opening.password), (secret) => {
     const derivation = {
       digest: digest.name,
       secret,
@@ -169,10 +141,18 @@ function checkMac(macData: DerElement, content: Buffer, password: string, budget
       purpose: PURPOSE.mac,
       bytes: digest.bytes,
     }
-    const mac = createHmac(digest.name, pkcs12Key(derivation, budget)).update(content).digest()
-    refuseOtherMac(mac, expected)
-    return mac
+    const key = pkcs12Key(derivation, opening.budget)
+    refuseOtherMac(createHmac(digest.name, key).update(content).digest(), expected)
   })
+}
+
+/** RFC 9579: the key derivation and the HMAC stand in the parameters; salt and iterations beside them do not count. */
+function pbmac1(algorithm: Algorithm, content: Buffer, { password, budget }: Opening): Buffer {
+  const parts = childrenOf(parametersOf(algorithm))
+  const kdf = algorithmOf(childAt(parts, 0))
+  const { name } = hmacOf(algorithmOf(childAt(parts, 1)).oid)
+  const key = derivedKey({ kdf, password, keyBytes: null }, budget)
+  return createHmac(name, key).update(content).digest()
 }
 
 function refuseOtherMac(mac: Buffer, expected: Buffer): void {

@@ -66,7 +66,14 @@ function describeExtension(extension: DerElement, certificate: X509Certificate):
   const critical = parts.some((part) => part.tag === TAG.boolean && part.content[0] !== 0)
   const known = KNOWN[oid]
   const value = describeValue(known, octetsOf(octets), certificate)
-  return { oid, name: known?.name ?? oid, critical, value: value.slice(0, LONGEST_VALUE) }
+  return { oid, name: known?.name ?? oid, critical, value: storable(value) }
+}
+
+function storable(value: string): string {
+  return value
+    .slice(0, LONGEST_VALUE)
+    .replaceAll('\0', String.raw`\00`)
+    .toWellFormed()
 }
 
 /** A value that is not built as its kind says is shown as it is. */

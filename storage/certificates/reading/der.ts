@@ -1,5 +1,7 @@
+import { UnreadableError } from './refusal.ts'
+
 /**
- * Reads DER, and BER as PKCS#12 files of some programs have it (X.690). Only what is asked for is read, so that a
+ * Reads DER, and BER as PKCS#7 and PKCS#12 files of some programs have it (X.690). Only what is asked for is read, so that a
  * file of millions of tiny elements costs no memory.
  */
 export interface DerElement {
@@ -11,7 +13,8 @@ export interface DerElement {
   readonly raw: Buffer
 }
 
-export class DerError extends Error {
+/** The bytes are no DER or BER that we read. */
+export class DerError extends UnreadableError {
   override readonly name = 'DerError'
 }
 
@@ -36,20 +39,24 @@ const NUMBER = 0x1f
 const INDEFINITE = 0x80
 const DEEPEST = 16
 const MOST_CHILDREN = 10_000
+/** Elements that one call visits: with indefinite lengths, all that are inside must be read to find the end. */
+const MOST_VISITED = 200_000
+const MOST_PIECES = 100_000
 
-/** The one element that the bytes are; what follows it is ignored, because some programs append a line end. */
+/** The element that the bytes begin with; what follows it is not looked at. */
 export function readDer(bytes: Buffer): DerElement {
-  return readAt(bytes, 0, 0)
+  return readAt(bytes, 0, 0, { visited: 0 })
 }
 
 /** The elements inside a constructed one. */
 export function childrenOf(element: DerElement): readonly DerElement[] {
-  if (!element.constructed) throw new DerError('The element has no elements inside')
+  if (!element.constructed) throw new DerError('the element has no elements inside')
   const children: DerElement[] = []
+  const scan = { visited: 0 }
   let at = 0
   while (at < element.content.length) {
-    if (children.length === MOST_CHILDREN) throw new DerError('The element has too many elements inside')
-    const child = readAt(element.content, at, 0)
+    if (children.length === MOST_CHILDREN) throw new DerError('the element has too many elements inside')
+    const child = readAt(element.content, at, 0, scan)
     children.push(child)
     at += child.raw.length
   }
@@ -57,17 +64,27 @@ export function childrenOf(element: DerElement): readonly DerElement[] {
 }
 
 /** The bytes of an octet string, also of one in pieces (X.690 §8.7.3), or of an implicitly tagged one. */
-export function octetsOf(element: DerElement, depth = 0): Buffer {
+export function octetsOf(element: DerElement): Buffer {
   if (!element.constructed) return element.content
-  if (depth > DEEPEST) throw new DerError('The octet string is nested too deeply')
-  return Buffer.concat(childrenOf(element).map((piece) => octetsOf(piece, depth + 1)))
+  const pieces: Buffer[] = []
+  collectPieces(element, pieces, 0)
+  return Buffer.concat(pieces)
+}
+
+function collectPieces(element: DerElement, pieces: Buffer[], depth: number): void {
+  if (depth > DEEPEST) throw new DerError('the octet string is nested too deeply')
+  for (const piece of childrenOf(element)) {
+    if (piece.constructed) collectPieces(piece, pieces, depth + 1)
+    else pieces.push(piece.content)
+    if (pieces.length > MOST_PIECES) throw new DerError('the octet string is in too many pieces')
+  }
 }
 
 /** A non-negative integer of at most 6 bytes. */
 export function integerOf(element: DerElement): number {
   const { tag, content } = element
   if (tag !== TAG.integer || content.length === 0 || content.length > 6 || content.readInt8(0) < 0) {
-    throw new DerError('The integer is negative or too large')
+    throw new DerError('the integer is negative or too large')
   }
   return content.readUIntBE(0, content.length)
 }
@@ -76,7 +93,7 @@ export function integerOf(element: DerElement): number {
 export function objectIdentifierOf(element: DerElement): string {
   const { tag, content } = element
   if (tag !== TAG.objectIdentifier || content.length === 0 || content.length > 64) {
-    throw new DerError('The object identifier is empty or too long')
+    throw new DerError('the object identifier is empty or too long')
   }
   const arcs: bigint[] = []
   let arc = 0n
@@ -94,46 +111,57 @@ export function objectIdentifierOf(element: DerElement): string {
 /** The child at a place, which must have the tag when one is given. */
 export function childAt(children: readonly DerElement[], at: number, tag?: number): DerElement {
   const child = children[at]
-  if (child === undefined) throw new DerError('An element is missing')
-  if (tag !== undefined && child.tag !== tag) throw new DerError('An element of another kind was expected')
+  if (child === undefined) throw new DerError('an element is missing')
+  if (tag !== undefined && child.tag !== tag) throw new DerError('an element of another kind was expected')
   return child
 }
 
-function readAt(bytes: Buffer, start: number, depth: number): DerElement {
+interface Scan {
+  visited: number
+}
+
+function readAt(bytes: Buffer, start: number, depth: number, scan: Scan): DerElement {
+  scan.visited += 1
+  if (scan.visited > MOST_VISITED) throw new DerError('the file has too many elements')
   const tag = octetAt(bytes, start)
-  if ((tag & NUMBER) === NUMBER) throw new DerError('The tag number is too large')
+  if ((tag & NUMBER) === NUMBER) throw new DerError('the tag number is too large')
   const constructed = (tag & CONSTRUCTED) !== 0
   const first = octetAt(bytes, start + 1)
-  if (first === INDEFINITE) return readIndefinite(bytes, start, tag, depth)
+  if (first === INDEFINITE) return readIndefinite(bytes, { start, tag, depth }, scan)
   const { length, from } =
     first < INDEFINITE ? { length: first, from: start + 2 } : longLength(bytes, start, first)
   const end = from + length
-  if (end > bytes.length) throw new DerError('The element is cut off')
+  if (end > bytes.length) throw new DerError('the element is cut off')
   return { tag, constructed, content: bytes.subarray(from, end), raw: bytes.subarray(start, end) }
 }
 
 function longLength(bytes: Buffer, start: number, first: number): { length: number; from: number } {
   const count = first & 0x7f
-  if (count > 4) throw new DerError('The length is too large')
+  if (count > 4) throw new DerError('the length is too large')
   const from = start + 2 + count
-  if (from > bytes.length) throw new DerError('The element is cut off')
+  if (from > bytes.length) throw new DerError('the element is cut off')
   return { length: bytes.readUIntBE(start + 2, count), from }
 }
 
 /** X.690 §8.1.3.6: elements up to the end-of-contents octets. */
-function readIndefinite(bytes: Buffer, start: number, tag: number, depth: number): DerElement {
-  if ((tag & CONSTRUCTED) === 0) throw new DerError('A primitive element needs a length')
-  if (depth === DEEPEST) throw new DerError('The elements are nested too deeply')
+function readIndefinite(
+  bytes: Buffer,
+  place: { readonly start: number; readonly tag: number; readonly depth: number },
+  scan: Scan,
+): DerElement {
+  const { start, tag, depth } = place
+  if ((tag & CONSTRUCTED) === 0) throw new DerError('a primitive element needs a length')
+  if (depth === DEEPEST) throw new DerError('the elements are nested too deeply')
   const from = start + 2
   let at = from
   while (octetAt(bytes, at) !== 0 || octetAt(bytes, at + 1) !== 0) {
-    at += readAt(bytes, at, depth + 1).raw.length
+    at += readAt(bytes, at, depth + 1, scan).raw.length
   }
   return { tag, constructed: true, content: bytes.subarray(from, at), raw: bytes.subarray(start, at + 2) }
 }
 
 function octetAt(bytes: Buffer, at: number): number {
   const octet = bytes[at]
-  if (octet === undefined) throw new DerError('The element is cut off')
+  if (octet === undefined) throw new DerError('the element is cut off')
   return octet
 }

@@ -1,0 +1,28 @@
+import type { MessagePort } from 'node:worker_threads'
+import { toErrorData, WaybillError, type ErrorData } from '../../../runtime/errors.ts'
+import type { FoundMaterial } from './material.ts'
+import { parseUpload, type Upload } from './parse.ts'
+import type { Part } from './refusal.ts'
+
+/** The inside of a reading thread: one call of the default export for each upload. */
+
+export interface ReadingTask {
+  readonly upload: Upload
+  /** Takes each part's name when the reading of it begins. */
+  readonly progress: MessagePort
+}
+
+export type ReadingResult =
+  | { readonly kind: 'found'; readonly material: FoundMaterial }
+  | { readonly kind: 'refused'; readonly error: ErrorData }
+
+export default function read({ upload, progress }: ReadingTask): ReadingResult {
+  try {
+    const material = parseUpload(upload, (part: Part) => progress.postMessage(part, []))
+    return { kind: 'found', material }
+  } catch (thrown) {
+    // An error loses its code when it crosses to another thread as it is.
+    if (thrown instanceof WaybillError) return { kind: 'refused', error: toErrorData(thrown) }
+    throw thrown
+  }
+}
