@@ -1,11 +1,20 @@
 import { isAbsolute, relative, resolve, sep } from 'node:path'
 import { z } from 'zod'
 import { recordName } from '../../runtime/endpoint/record-rules.ts'
-import { maxConcurrentDeliveries, retrySettings } from '../../storage/plugins/retry-settings.ts'
+import {
+  checkRetryWaits,
+  maxConcurrentDeliveries,
+  retrySettings,
+} from '../../storage/plugins/target-settings.ts'
 
 /** The settings of the file plugin types. */
 
-const directory = z.string().min(1).max(1000)
+const NO_CONTROLS = /^\P{Cc}*$/u
+const directory = z
+  .string()
+  .min(1)
+  .max(1000)
+  .regex(NO_CONTROLS, { error: 'must not contain control characters' })
 
 /** A relative path with places in braces; no step of it leads out of the base directory. */
 function pathPattern(places: readonly string[]) {
@@ -20,8 +29,10 @@ function pathPattern(places: readonly string[]) {
 }
 
 function refusalOfPattern(pattern: string, places: readonly string[]): string | null {
-  if (pattern.startsWith('/') || pattern.includes('\\'))
+  // A backslash and a drive lead elsewhere on Windows.
+  if (pattern.startsWith('/') || pattern.includes('\\') || /^[a-z]:/i.test(pattern))
     return 'must be a relative path with / between its steps'
+  if (!NO_CONTROLS.test(pattern)) return 'must not contain control characters'
   const steps = pattern.split('/')
   if (steps.some((step) => step === '' || step === '.' || step === '..'))
     return 'has a step that is empty, . or ..'
@@ -30,48 +41,67 @@ function refusalOfPattern(pattern: string, places: readonly string[]): string | 
     .filter((name) => !places.includes(name))
   if (unknown.length > 0)
     return `has the unknown place {${unknown[0]}}; known are ${places.map((name) => `{${name}}`).join(', ')}`
+  if (/[{}]/.test(pattern.replaceAll(/\{[^{}]*\}/g, ''))) return 'has a brace without its other one'
   return null
 }
 
+const pollerProperties = {
+  base_directory: directory
+    .describe(
+      "Directory that is watched; a relative path begins at the process's working directory. It is made if it is missing.",
+    )
+    .meta({ examples: ['/srv/waybill/outbox'] }),
+  processed_directory: directory
+    .describe(
+      'Directory that files are moved to when their message is accepted. Not `base_directory` nor one that it lies in.',
+    )
+    .meta({ examples: ['/srv/waybill/processed'] }),
+  error_directory: z
+    .string()
+    .max(1000)
+    .regex(NO_CONTROLS, { error: 'must not contain control characters' })
+    .default('')
+    .describe('Directory for files that are refused; empty for `error` below the processed directory.')
+    .meta({ examples: ['/srv/waybill/refused'] }),
+  from: z
+    .union([z.literal(''), recordName], { error: 'must be the name of an organization' })
+    .default('')
+    .describe(
+      'Name of the organization that sends the files. Required unless the path pattern has `{from}`; where both are there, the path decides.',
+    )
+    .meta({ examples: ['acme'] }),
+  path_pattern: pathPattern(['from', 'to', 'filename'])
+    .default('{to}/{filename}')
+    .describe(
+      'Where files lie below the base directory. It has the place `{to}`, may have `{from}`, and ends with `{filename}`; a place stands for one name.',
+    )
+    .meta({ examples: ['{to}/{filename}', '{from}/{to}/out/{filename}'] }),
+  file_pattern: z
+    .string()
+    .min(1)
+    .max(200)
+    .regex(/^[^/\\\p{Cc}]*$/u, { error: 'must be the pattern of a name, without / or \\' })
+    .default('*.*')
+    .describe('Names that are taken: `*` is any text, `?` one character, `*.*` every name.')
+    .meta({ examples: ['*.edi'] }),
+  polling_interval: z
+    .int()
+    .min(1)
+    .max(86_400)
+    .default(5)
+    .describe('Seconds between two looks into the directory.')
+    .meta({ examples: [5] }),
+  settle_seconds: z
+    .int()
+    .min(0)
+    .max(3600)
+    .default(2)
+    .describe("Seconds that a file's size must stand still before it is taken.")
+    .meta({ examples: [2] }),
+}
+
 export const filePollerSettings = z
-  .object({
-    base_directory: directory.describe('Directory that is watched.'),
-    processed_directory: directory.describe(
-      'Directory that files are moved to when their message is accepted.',
-    ),
-    error_directory: z
-      .string()
-      .max(1000)
-      .default('')
-      .describe('Directory for files that are refused; empty for `error` below the processed directory.'),
-    from: z
-      .union([z.literal(''), recordName], { error: 'must be the name of an organization' })
-      .default('')
-      .describe('Organization that sends the files. Required unless the path pattern has `{from}`.'),
-    path_pattern: pathPattern(['from', 'to', 'filename'])
-      .default('{to}/{filename}')
-      .describe(
-        'Where files lie below the base directory, with the places `{from}`, `{to}` and `{filename}`.',
-      ),
-    file_pattern: z
-      .string()
-      .min(1)
-      .max(200)
-      .default('*.*')
-      .describe('Names that are taken: `*` is any text, `?` one character, `*.*` every name.'),
-    polling_interval: z
-      .int()
-      .min(1)
-      .max(86_400)
-      .default(5)
-      .describe('Seconds between two looks into the directory.'),
-    settle_seconds: z
-      .int()
-      .min(0)
-      .max(3600)
-      .default(2)
-      .describe("Seconds that a file's size must stand still before it is taken."),
-  })
+  .object(pollerProperties)
   .superRefine((settings, context) => {
     const { from, path_pattern } = settings
     const refuse = (property: string, message: string): void =>
@@ -88,6 +118,7 @@ export const filePollerSettings = z
         refuse(property, 'must not be base_directory nor a directory that base_directory lies in')
     }
   })
+  .describe('Takes files in from a directory that it looks into again and again.')
 
 /** Whether an absolute path is another one or lies below it. */
 export function isWithin(path: string, other: string): boolean {
@@ -97,19 +128,28 @@ export function isWithin(path: string, other: string): boolean {
 
 export type FilePollerSettings = z.output<typeof filePollerSettings>
 
-export const fileWriterSettings = z.object({
-  base_directory: directory.describe('Directory that files are written below.'),
-  path_pattern: pathPattern(['from', 'to', 'filename', 'id', 'date'])
-    .default('{to}/{filename}')
-    .describe(
-      'Where files are written, with the places `{from}`, `{to}`, `{filename}`, `{id}` and `{date}`.',
-    ),
-  on_conflict: z
-    .enum(['rename', 'overwrite', 'fail'])
-    .default('rename')
-    .describe('What happens when the file exists: another name, its replacement, or a failed delivery.'),
-  max_concurrent_deliveries: maxConcurrentDeliveries(1),
-  ...retrySettings,
-})
+export const fileWriterSettings = z
+  .object({
+    base_directory: directory
+      .describe(
+        "Directory that files are written below; a relative path begins at the process's working directory. It is made if it is missing.",
+      )
+      .meta({ examples: ['/srv/waybill/inbox'] }),
+    path_pattern: pathPattern(['from', 'to', 'filename', 'id', 'date'])
+      .default('{to}/{filename}')
+      .describe(
+        "Where files are written below the base directory, with the places `{from}`, `{to}`, `{filename}`, `{id}` (the message's) and `{date}` (YYYY-MM-DD, UTC, of the message).",
+      )
+      .meta({ examples: ['{to}/{filename}', '{from}/{date}/{id}-{filename}'] }),
+    on_conflict: z
+      .enum(['rename', 'overwrite', 'fail'])
+      .default('rename')
+      .describe('What happens when the file exists: another name, its replacement, or a failed delivery.')
+      .meta({ examples: ['rename'] }),
+    max_concurrent_deliveries: maxConcurrentDeliveries(1),
+    ...retrySettings,
+  })
+  .superRefine(checkRetryWaits)
+  .describe("Writes each message's payload as a file.")
 
 export type FileWriterSettings = z.output<typeof fileWriterSettings>

@@ -3,13 +3,19 @@ import { endpoint, type ChosenRules, type Endpoint } from '../../runtime/endpoin
 import { WaybillError } from '../../runtime/errors.ts'
 import type { PluginType } from '../../runtime/module.ts'
 import { timestamp } from '../../runtime/endpoint/paging.ts'
-import { recordName } from '../../runtime/endpoint/record-rules.ts'
 import type { Supervisor } from '../../runtime/supervisor/supervisor.ts'
 import type {
   PluginConfiguration,
   PluginConfigurations,
 } from '../../storage/plugins/plugin-configurations.ts'
-import { openShape, pascalCase, type PluginTypes, type PluginValues } from '../../storage/plugins/rules.ts'
+import {
+  describedBy,
+  openShape,
+  pascalCase,
+  sharedSettings,
+  type PluginTypes,
+  type PluginValues,
+} from '../../storage/plugins/rules.ts'
 
 /** `/plugins/configs`. */
 
@@ -21,8 +27,14 @@ export interface PluginServices {
 
 const tag = 'Plugins'
 const params = z.object({
-  type: z.string().describe('Plugin type.'),
-  name: z.string().describe('Name of the instance.'),
+  type: z
+    .string()
+    .describe('Plugin type.')
+    .meta({ examples: ['file-writer'] }),
+  name: z
+    .string()
+    .describe('Name of the instance.')
+    .meta({ examples: ['orders-in'] }),
 })
 const path = '/plugins/configs/{type}/{name}'
 
@@ -64,7 +76,12 @@ function creation(services: PluginServices, stored: StoredAnswer, rules: ChosenR
       type: z
         .unknown()
         .optional()
-        .meta({ required: true, type: 'string', description: `The plugin type: ${types}.` }),
+        .meta({
+          required: true,
+          type: 'string',
+          description: `The plugin type: ${types}.`,
+          examples: ['file-writer'],
+        }),
     }),
     body: {
       kind: 'create',
@@ -105,7 +122,7 @@ function oneConfiguration(
       operationId: 'updatePluginConfiguration',
       summary: 'Update a plugin configuration',
       description:
-        'Takes effect when the instance restarts; disabling it stops it. Write-only properties that are left out are kept, except when `url` changes.',
+        'Takes effect when the instance restarts, and restarts nothing; disabling an instance stops it. What is left out keeps its value, write-only properties too; those must be sent again when `url` changes.',
       tag,
       params,
       body: { kind: 'update', rules },
@@ -123,7 +140,7 @@ function oneConfiguration(
       path,
       operationId: 'deletePluginConfiguration',
       summary: 'Delete a plugin configuration',
-      description: 'Stops the instance. Refused while a route uses it.',
+      description: 'Stops the instance when it runs. Refused while a route names it.',
       tag,
       params,
       answer: { kind: 'empty', description: 'Deleted.' },
@@ -155,22 +172,31 @@ function askedType(type: unknown): string {
   return type
 }
 
-/** One schema a type. */
+/** One schema a type, told apart by the property `type`. */
 function answerOf(types: readonly PluginType[]): ZodType {
   const [first, ...others] = types.map((type) =>
     z
       .object({
-        type: z.literal(type.type),
-        name: recordName,
-        enabled: z.boolean(),
+        type: z.literal(type.type).describe('The plugin type.'),
+        ...sharedSettings,
         ...openShape(type),
-        created_at: timestamp,
-        updated_at: timestamp,
+        created_at: timestamp.describe('When the configuration was created.'),
+        updated_at: timestamp.describe('When the configuration was saved last.'),
       })
-      .meta({ id: `${pascalCase(type.type)}Configuration`, description: type.title }),
+      .meta({ id: answerName(type), title: type.title, ...describedBy(type) }),
   )
   if (first === undefined) return z.never()
-  return z.union([first, ...others]).meta({ id: 'PluginConfiguration' })
+  const mapping = types.map((type) => [type.type, `#/components/schemas/${answerName(type)}`] as const)
+  return z.union([first, ...others]).meta({
+    id: 'PluginConfiguration',
+    description:
+      'A stored configuration without its write-only properties; its type says which others it has.',
+    discriminator: { propertyName: 'type', mapping: Object.fromEntries(mapping) },
+  })
+}
+
+function answerName(type: PluginType): string {
+  return `${pascalCase(type.type)}Configuration`
 }
 
 function shown(configuration: PluginConfiguration) {

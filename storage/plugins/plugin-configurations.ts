@@ -6,7 +6,7 @@ import type { Change } from '../../runtime/endpoint/record-rules.ts'
 import { checkedWithReferences } from '../../runtime/endpoint/validation.ts'
 import { OrganizationEntity } from '../parties/party.ts'
 import { refusingViolations } from '../records/constraint.ts'
-import { refuseSecretsOfOtherUrl } from '../secrets/kept-secrets.ts'
+import { refusalsOfKeptSecrets } from '../secrets/kept-secrets.ts'
 import { refusalsOfCertificates } from '../profiles/certificate-references.ts'
 import { refuseWhileUsed } from '../records/record-users.ts'
 import type { SecretBox } from '../secrets/secret-box.ts'
@@ -62,15 +62,14 @@ export class PluginConfigurations {
 
   /** `values` are checked by the rules of the type already. */
   async create(type: string, values: PluginValues): Promise<PluginConfiguration> {
-    const kind = this.#types.get(type)
-    const { role } = kind
-    return this.#orm.em.fork().transactional(async (em) => {
-      await refuseTakenName(em, type, values.name)
-      await accept(em, kind, values)
-      const stored = em.create(PluginConfigurationEntity, { type, role, ...this.#sealed(type, values) })
-      await refusingViolations({ plugin_configuration_pkey: () => nameTaken(values.name) }, () => em.flush())
-      return shown(stored)
-    })
+    try {
+      return await this.#insert(this.#types.get(type), values)
+    } catch (thrown) {
+      if (!(thrown instanceof WaybillError) || thrown.code !== 'CONFLICT') throw thrown
+      // Who took the name meanwhile may be an instance of another type, which is told by naming that.
+      refuseAny(await this.refusalsOfReferences(type, values))
+      throw thrown
+    }
   }
 
   async update(
@@ -79,31 +78,32 @@ export class PluginConfigurations {
     change: Change<Record<string, unknown>>,
   ): Promise<PluginConfiguration> {
     const kind = this.#types.get(type)
-    const { secrets } = kind
     return this.#orm.em.fork().transactional(async (em) => {
       const stored = await locked(em, type, name)
       const before = this.#opened(stored)
+      const refusals = async (values: Readonly<Record<string, unknown>>) => ({
+        ...refusalsOfKeptSecrets<Record<string, unknown>>(change, before, secretsOfUrl(kind)),
+        ...(await refusalsOfReferences(em, kind, values)),
+      })
       // The rules of the type have checked it, and all of them have a name and enabled.
       const next = (await checkedWithReferences(
         () => change.applyTo(before),
-        () => refusalsOfReferences(em, kind, { ...before, ...change.unchecked }),
+        () => refusals({ ...before, ...change.unchecked }),
       )) as PluginValues
-      const others = secrets.filter((secret) => secret !== 'url')
-      refuseSecretsOfOtherUrl<Record<string, unknown>>(change, before, next, { url: 'url', secrets: others })
-      await accept(em, kind, next)
+      refuseAny(await refusals(next))
       Object.assign(stored, this.#sealed(type, next))
       await em.flush()
       return shown(stored)
     })
   }
 
-  /** What an unchecked body refers to and is not there, by property. */
+  /** What an unchecked body of a new configuration refers to and is not there, or not free, by property. */
   async refusalsOfReferences(
     type: string,
     body: Readonly<Record<string, unknown>>,
   ): Promise<Record<string, string>> {
     const kind = this.#types.get(type)
-    return this.#orm.em.fork().transactional((em) => refusalsOfReferences(em, kind, body))
+    return this.#orm.em.fork().transactional((em) => refusalsOfCreation(em, kind, body))
   }
 
   async delete(type: string, name: string): Promise<void> {
@@ -132,6 +132,17 @@ export class PluginConfigurations {
   async instance(type: string, name: string): Promise<InstanceSettings | null> {
     const stored = await this.#orm.em.fork().findOne(PluginConfigurationEntity, { type, name, enabled: true })
     return stored === null ? null : this.#instance(stored)
+  }
+
+  async #insert(kind: PluginType, values: PluginValues): Promise<PluginConfiguration> {
+    const { type, role } = kind
+    return this.#orm.em.fork().transactional(async (em) => {
+      refuseAny(await refusalsOfCreation(em, kind, values))
+      if ((await holderOf(em, values.name)) !== null) throw nameTaken(values.name)
+      const stored = em.create(PluginConfigurationEntity, { type, role, ...this.#sealed(type, values) })
+      await refusingViolations({ plugin_configuration_pkey: () => nameTaken(values.name) }, () => em.flush())
+      return shown(stored)
+    })
   }
 
   #instance(stored: StoredPluginConfiguration): InstanceSettings {
@@ -171,9 +182,32 @@ function apart(type: PluginType, settings: Readonly<Record<string, unknown>>) {
   }
 }
 
-async function accept(em: EntityManager, type: PluginType, values: PluginValues): Promise<void> {
-  const details = await refusalsOfReferences(em, type, values)
+/** The write-only settings that belong to the URL of an instance, which may be one itself. */
+function secretsOfUrl({ secrets }: PluginType) {
+  return { url: 'url', secrets: secrets.filter((secret) => secret !== 'url') }
+}
+
+function refuseAny(details: Readonly<Record<string, string>>): void {
   if (Object.keys(details).length > 0) throw validationFailure(details)
+}
+
+/** Another instance of the type is a conflict, and not told here; one of another type is told by naming that type. */
+async function refusalsOfCreation(
+  em: EntityManager,
+  kind: PluginType,
+  values: Readonly<Record<string, unknown>>,
+): Promise<Record<string, string>> {
+  const details = await refusalsOfReferences(em, kind, values)
+  const { name } = values
+  const holder = typeof name === 'string' ? await holderOf(em, name) : null
+  if (holder !== null && holder.type !== kind.type)
+    details['name'] = `is the name of an instance of the type ${holder.type}`
+  return details
+}
+
+/** Names are compared without regard to case; all that are stored are in lower case. */
+async function holderOf(em: EntityManager, name: string): Promise<StoredPluginConfiguration | null> {
+  return em.findOne(PluginConfigurationEntity, { name: name.toLowerCase() })
 }
 
 /** The shared locks keep what is named until the configuration is committed. */
@@ -182,21 +216,13 @@ async function refusalsOfReferences(
   type: PluginType,
   values: Readonly<Record<string, unknown>>,
 ): Promise<Record<string, string>> {
-  const references = certificateSettings(values)
-  const details = await refusalsOfCertificates(em, references, Object.keys(references))
+  const uses = Object.keys(certificateSettings(values)).map((name) => [name, 'identify'] as const)
+  const details = await refusalsOfCertificates(em, values, Object.fromEntries(uses))
   const name = organizationOf(type, values)
   const lock = { lockMode: LockMode.PESSIMISTIC_READ } as const
   if (name !== null && (await em.findOne(OrganizationEntity, { name }, lock)) === null)
     details[ORGANIZATION_SETTING] = `there is no organization ${name}`
   return details
-}
-
-/** Another instance of the type is a conflict; one of another type is told by naming that type. */
-async function refuseTakenName(em: EntityManager, type: string, name: string): Promise<void> {
-  const holder = await em.findOne(PluginConfigurationEntity, { name })
-  if (holder === null) return
-  if (holder.type === type) throw nameTaken(name)
-  throw validationFailure({ name: `is the name of an instance of the type ${holder.type}` })
 }
 
 function nameTaken(name: string): WaybillError {

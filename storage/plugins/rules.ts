@@ -13,12 +13,15 @@ export interface PluginValues {
   readonly [setting: string]: unknown
 }
 
-const shared = {
-  name: recordName.describe('Names the instance. Unique across all types.'),
+export const sharedSettings = {
+  name: recordName
+    .describe('Names the instance, in routes too; it does not change. Unique across all types.')
+    .meta({ examples: ['orders-in'] }),
   enabled: z
     .boolean()
     .default(true)
-    .describe('Whether the instance can be started; an enabled one starts with the process.'),
+    .describe('Whether the instance can be started; an enabled one starts with the process.')
+    .meta({ examples: [true] }),
 }
 
 /** The installed plugin types by their names. */
@@ -56,13 +59,22 @@ export class PluginTypes {
 
 function rulesOf(type: PluginType): RecordRules {
   // Extending the settings, and not the other way round, keeps the rules across several of them.
-  const schema: ZodObject = type.settings.safeExtend(shared).strict()
+  const schema: ZodObject = type.settings
+    .safeExtend(sharedSettings)
+    .strict()
+    .meta({ title: type.title, ...describedBy(type) })
   return {
     name: `${pascalCase(type.type)}Configuration`,
     schema,
     readOnly: ['created_at', 'updated_at'],
     identity: { name: 'name', type: 'type' },
   }
+}
+
+/** What a type does, in words, for the OpenAPI document. */
+export function describedBy(type: PluginType): { readonly description?: string } {
+  const { description } = type.settings
+  return description === undefined ? {} : { description }
 }
 
 /** `as2-receiver` as `As2Receiver`. */
