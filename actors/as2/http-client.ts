@@ -5,14 +5,20 @@ import {
   type IncomingMessage,
 } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
+import type { TlsSettings } from './tls-identity.ts'
 
 /** A partner's answer holds a receipt: a few kilobytes. */
 const MAX_ANSWER_BYTES = 1024 * 1024
 
+export const LEAST_TLS_VERSION = 'TLSv1.2'
+
 export interface Post {
   readonly url: string
+  /** Means nothing to an http URL. */
+  readonly tls: TlsSettings
   readonly headers: ReadonlyArray<readonly [string, string]>
   readonly body: Buffer
+  /** To the end of the TLS handshake. */
   readonly connectTimeoutMs: number
   /** From the last byte sent to the end of the answer. */
   readonly responseTimeoutMs: number
@@ -37,7 +43,7 @@ export class HttpClient {
       timeout: 30_000,
     }
     this.#http = new HttpAgent(options)
-    this.#https = new HttpsAgent({ ...options, minVersion: 'TLSv1.2' })
+    this.#https = new HttpsAgent({ ...options, minVersion: LEAST_TLS_VERSION })
   }
 
   post(post: Post): Promise<Answer> {
@@ -48,10 +54,11 @@ export class HttpClient {
       agent: secure ? this.#https : this.#http,
       headers: [...post.headers, ['Host', url.host], ['Content-Length', String(post.body.length)]].flat(),
     }
-    const request = secure ? httpsRequest(url, options) : httpRequest(url, options)
+    // Connections are shared by those alone that show and check the same.
+    const request = secure ? httpsRequest(url, { ...options, ...post.tls }) : httpRequest(url, options)
     return new Promise((resolve, reject) => {
       request.on('error', reject)
-      boundTimes(request, post)
+      boundTimes(request, post, secure ? 'secureConnect' : 'connect')
       request.on('response', (response) => void readAnswer(response).then(resolve, reject))
       request.end(post.body)
     })
@@ -63,13 +70,17 @@ export class HttpClient {
   }
 }
 
-function boundTimes(request: ClientRequest, { connectTimeoutMs, responseTimeoutMs }: Post): void {
+function boundTimes(
+  request: ClientRequest,
+  { connectTimeoutMs, responseTimeoutMs }: Post,
+  ready: 'connect' | 'secureConnect',
+): void {
   const fail = (reason: string) => () => request.destroy(new Error(reason))
   const connecting = setTimeout(fail(`No connection within ${connectTimeoutMs / 1000} s`), connectTimeoutMs)
   let answering: NodeJS.Timeout | undefined
   const connected = (): void => clearTimeout(connecting)
   request.on('socket', (socket) => {
-    if (socket.connecting) socket.once('connect', connected)
+    if (socket.connecting) socket.once(ready, connected)
     else connected()
   })
   request.on('finish', () => {

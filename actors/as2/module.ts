@@ -1,12 +1,16 @@
 import { siblingFile, type Module } from '../../runtime/module.ts'
 import type { As2Facts } from './facts.ts'
+import { connectionEndpoints, type ConnectionServices } from './connection-endpoints.ts'
 import { profileEndpoints, type ProfileServices } from './profiles.ts'
 import { as2ReceiverSettings, as2SenderSettings } from './settings.ts'
+
+/** What the endpoints of the module may call. */
+export type As2Services = ProfileServices & ConnectionServices
 
 type As2View = Readonly<Record<keyof As2Facts, unknown>>
 
 /** The module `as2`: exchanges messages with partners over AS2 (RFC 4130). */
-export const as2Module: Module<ProfileServices> = {
+export const as2Module: Module<As2Services> = {
   name: 'as2',
   pluginTypes: [
     {
@@ -26,7 +30,7 @@ export const as2Module: Module<ProfileServices> = {
       actor: siblingFile(import.meta.url, './sender'),
     },
   ],
-  endpoints: profileEndpoints,
+  endpoints: (services) => [...profileEndpoints(services), ...connectionEndpoints(services)],
   // What is stored is what is shown; see As2Facts.
   protocolView: (facts) => facts as As2View | null,
 }

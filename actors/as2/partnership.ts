@@ -3,6 +3,7 @@ import { remoteProfileContext } from '../../storage/profiles/secrets.ts'
 import { privateKeyContext } from '../../storage/certificates/secrets.ts'
 import type { SecretBox } from '../../storage/secrets/secret-box.ts'
 import type { CertificateRow, PartnershipRow } from '../../storage/sql/partnership.ts'
+import { tlsSettings, type TlsSettings } from './tls-identity.ts'
 
 /** A certificate of ours with its key. */
 export interface KeyPair {
@@ -26,6 +27,7 @@ export interface Partnership {
   /** The certificates that may sign for the partner. */
   readonly signers: readonly Buffer[]
   readonly secrets: RemoteSecrets
+  readonly tls: TlsSettings
 }
 
 /** Entries of a cache; one that is full begins anew. */
@@ -39,13 +41,13 @@ export class Keyring {
   readonly #secrets: SecretBox
   readonly #keys = new Map<string, KeyPair>()
   readonly #certificates = new Map<string, Buffer>()
+  readonly #tls = new Map<string, TlsSettings>()
 
   constructor(secrets: SecretBox) {
     this.#secrets = secrets
   }
 
   open(row: PartnershipRow): Partnership {
-    const sealed = this.#secrets.openText(row.secrets, remoteProfileContext(row.partner_id))
     return {
       row,
       signing: this.#keyPair(row.signing),
@@ -57,8 +59,14 @@ export class Keyring {
         this.#certificate(row.partner_signing),
         this.#certificate(row.previous_partner_signing),
       ].filter((der) => der !== null),
-      secrets: JSON.parse(sealed) as RemoteSecrets,
+      secrets: openedSecrets(row, this.#secrets),
+      tls: this.#tlsOf(row),
     }
+  }
+
+  #tlsOf({ tls_client, tls_ca }: PartnershipRow): TlsSettings {
+    const key = `${tls_client?.private_key ?? ''} ${tls_client?.fingerprint ?? ''} ${tls_ca?.fingerprint ?? ''}`
+    return this.#tls.get(key) ?? kept(this.#tls, key, tlsSettings({ tls_client, tls_ca }, this.#secrets))
   }
 
   #keyPair(row: CertificateRow | null): KeyPair | null {
@@ -80,6 +88,26 @@ export class Keyring {
       kept(this.#certificates, row.fingerprint, Buffer.from(row.der, 'base64'))
     )
   }
+}
+
+/** The write-only properties of a profile. */
+export function openedSecrets(
+  profile: Pick<PartnershipRow, 'partner_id' | 'secrets'>,
+  box: SecretBox,
+): RemoteSecrets {
+  const text = box.openText(profile.secrets, remoteProfileContext(profile.partner_id))
+  return JSON.parse(text) as RemoteSecrets
+}
+
+/** The headers of each request to a partner that its profile asks for beside those of AS2. */
+export function profileHeaders(
+  { http_basic_username: user }: Pick<PartnershipRow, 'http_basic_username'>,
+  { http_basic_password: password, http_headers }: RemoteSecrets,
+): [string, string][] {
+  const headers = http_headers.map(({ name, value }): [string, string] => [name, value])
+  if (user === '' && password === '') return headers
+  // RFC 7617 §2: either may be empty.
+  return [['Authorization', `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`], ...headers]
 }
 
 function kept<Value>(cache: Map<string, Value>, key: string, value: Value): Value {

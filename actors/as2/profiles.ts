@@ -4,11 +4,8 @@ import { pagingParameters, timestamp } from '../../runtime/endpoint/paging.ts'
 import { resourceEndpoints } from '../../runtime/endpoint/resource.ts'
 import { localProfileSchema, type LocalProfile } from '../../storage/profiles/local-profile.ts'
 import type { LocalProfiles } from '../../storage/profiles/local-profiles.ts'
-import {
-  REMOTE_SECRETS,
-  remoteProfileSchema,
-  type RemoteProfile,
-} from '../../storage/profiles/remote-profile.ts'
+import { REMOTE_SECRETS, remoteProfileSchema } from '../../storage/profiles/remote-profile-rules.ts'
+import type { RemoteProfile } from '../../storage/profiles/remote-profile.ts'
 import type { RemoteProfiles } from '../../storage/profiles/remote-profiles.ts'
 
 /** `/as2/local-profiles` and `/as2/remote-profiles`. */
@@ -22,6 +19,8 @@ const stamps = { created_at: timestamp, updated_at: timestamp }
 const readOnly = Object.keys(stamps)
 const tag = 'AS2 profiles'
 const query = z.object(pagingParameters())
+const CERTIFICATES =
+  'Certificates must be stored, hold a private key where they sign, decrypt or identify us, and have a key that serves: messages are signed and encrypted with RSA keys, signatures of partners are verified with RSA or EC keys.'
 
 export function profileEndpoints(services: ProfileServices): readonly Endpoint[] {
   return [...localEndpoints(services.localProfiles), ...remoteEndpoints(services.remoteProfiles)]
@@ -44,9 +43,15 @@ function localEndpoints(profiles: LocalProfiles): readonly Endpoint[] {
       readOnly,
       identity: { local_organization_id: 'id' },
     },
-    answer: z.object({ ...localProfileSchema.shape, ...stamps }).meta({ id: record }),
+    answer: z
+      .object({ ...localProfileSchema.shape, ...stamps })
+      .meta({ id: record, description: 'How an organization speaks AS2.' }),
     records: profiles,
     shown: shownLocal,
+    notes: {
+      create: `${CERTIFICATES} A profile may lack them: what then cannot be signed fails its delivery with that reason.`,
+      update: CERTIFICATES,
+    },
     errors: { create: ['CONFLICT'] },
   })
 }
@@ -70,13 +75,14 @@ function remoteEndpoints(profiles: RemoteProfiles): readonly Endpoint[] {
       readOnly,
       identity: { business_partner_id: 'id' },
     },
-    answer: z.object({ ...open, ...stamps }).meta({ id: record }),
+    answer: z
+      .object({ ...open, ...stamps })
+      .meta({ id: record, description: 'How a partner speaks AS2, and how the service speaks to it.' }),
     records: profiles,
     shown: shownRemote,
     notes: {
-      create:
-        'What is left out has a secure default: compressed, signed and encrypted, with a synchronous signed receipt.',
-      update: `\`${secrets}\` are never returned. An update that leaves one out keeps it; one that changes \`endpoint\` must send them again.`,
+      create: `What is left out has a secure default: compressed, signed and encrypted, with a synchronous signed receipt. ${CERTIFICATES}`,
+      update: `Counts from the next message; nothing is restarted. \`${secrets}\` are never returned. An update that leaves one out keeps it; one that changes \`endpoint\` must send them again.`,
     },
     errors: { create: ['CONFLICT'] },
   })

@@ -8,9 +8,10 @@ import { openStage } from '../../storage/payloads/journal.ts'
 import type { PayloadStore } from '../../storage/payloads/store.ts'
 import type { ClaimedDelivery } from '../../storage/sql/claim.ts'
 import { partnershipByName } from '../../storage/sql/partnership.ts'
+import { checkConnection, type ConnectionCheckRequest } from './connection-check.ts'
 import { as2Facts, type As2Facts, type SentMic } from './facts.ts'
 import { HttpClient, type Answer } from './http-client.ts'
-import { Keyring, type Partnership } from './partnership.ts'
+import { Keyring, profileHeaders, type Partnership } from './partnership.ts'
 import { ComposeError } from './protocol/compose-error.ts'
 import { composeMessage, type ComposedMessage } from './protocol/compose.ts'
 import type { Mic } from './protocol/mic.ts'
@@ -39,7 +40,10 @@ export default async function start(context: ActorContext<As2SenderSettings>): P
     retry: settings,
     deliver: (delivery) => sender.deliver(delivery),
   })
+  const checker = { pool, secrets, settings, product: facts.product, clock: context.clock }
   return {
+    // The one thing that a sender is asked.
+    handle: (request, signal) => checkConnection(checker, request as ConnectionCheckRequest, signal),
     stop: async () => {
       await consumer.stop()
       client.close()
@@ -100,18 +104,12 @@ class Sender {
     return buffer(await openStage(pool, payloads, delivery.message_id, 'unpacked'))
   }
 
-  #post({ row, secrets }: Partnership, composed: ComposedMessage): Promise<Answer> {
+  #post({ row, secrets, tls }: Partnership, composed: ComposedMessage): Promise<Answer> {
     const { client, settings } = this.#options
-    const headers: [string, string][] = composed.headers.map(([name, value]) => [name, value])
-    if (row.http_basic_username !== '') {
-      const credential = Buffer.from(`${row.http_basic_username}:${secrets.http_basic_password}`).toString(
-        'base64',
-      )
-      headers.push(['Authorization', `Basic ${credential}`])
-    }
-    for (const { name, value } of secrets.http_headers) headers.push([name, value])
+    const headers = [...composed.headers, ...profileHeaders(row, secrets)]
     return client.post({
       url: row.endpoint,
+      tls,
       headers,
       body: composed.body,
       connectTimeoutMs: settings.connect_timeout_seconds * 1000,

@@ -13,6 +13,8 @@ interface Naming {
   readonly tag: string
   readonly plural: string
   readonly noun: string
+  /** What the record is. */
+  readonly text: string
 }
 
 export function organizationEndpoints(services: { readonly organizations: Parties }): readonly Endpoint[] {
@@ -21,6 +23,7 @@ export function organizationEndpoints(services: { readonly organizations: Partie
     tag: 'Organizations',
     plural: 'organizations',
     noun: 'an organization',
+    text: "One of the operator's own parties.",
   })
 }
 
@@ -30,6 +33,7 @@ export function partnerEndpoints(services: { readonly partners: Parties }): read
     tag: 'Partners',
     plural: 'partners',
     noun: 'a partner',
+    text: 'A business partner.',
   })
 }
 
@@ -51,7 +55,9 @@ function partyEndpoints(parties: Parties, naming: Naming): readonly Endpoint[] {
       readOnly: Object.keys(stamps),
       identity: { id: 'id' },
     },
-    answer: z.object({ id: z.int(), ...partySchema.shape, ...stamps }).meta({ id: naming.record }),
+    answer: z
+      .object({ id: z.int(), ...partySchema.shape, ...stamps })
+      .meta({ id: naming.record, description: naming.text }),
     records: parties,
     shown,
     notes: {

@@ -9,7 +9,7 @@ import type { Routes } from '../../storage/routes/routes.ts'
 
 const stamps = { created_at: timestamp, updated_at: timestamp }
 const acceptance =
-  'Source and target must be existing instances of that role, the parties must exist. A route that another one covers is refused on `to`.'
+  'Source and target must be existing instances of that role, the parties must exist. A route covers another when source and target are equal and its `from` and `to` are each equal or `*`; one that is covered already is refused on `to`, before a name that is taken. It counts from the next message that is dispatched.'
 
 export function routeEndpoints(services: { readonly routes: Routes }): readonly Endpoint[] {
   return resourceEndpoints({
@@ -22,7 +22,9 @@ export function routeEndpoints(services: { readonly routes: Routes }): readonly 
     orderText: 'oldest first',
     query: z.object(pagingParameters()),
     rules: { name: 'Route', schema: routeSchema, readOnly: Object.keys(stamps), identity: { id: 'id' } },
-    answer: z.object({ id: z.int(), ...routeSchema.shape, ...stamps }).meta({ id: 'Route' }),
+    answer: z
+      .object({ id: z.int(), ...routeSchema.shape, ...stamps })
+      .meta({ id: 'Route', description: 'Which messages go from a source to a target.' }),
     records: services.routes,
     shown,
     notes: { create: acceptance, update: acceptance },

@@ -6,6 +6,7 @@ import type { Change } from '../../runtime/endpoint/record-rules.ts'
 import { refusingViolations } from '../records/constraint.ts'
 import { refuseWhileUsed } from '../records/record-users.ts'
 import { ORGANIZATION_SETTING } from '../plugins/rules.ts'
+import { RecordTable } from '../records/record-table.ts'
 import { anywhere } from '../records/search.ts'
 import { OrganizationEntity, PartnerEntity, type Party, type PartyEntity, type PartyValues } from './party.ts'
 
@@ -71,10 +72,12 @@ const PARTNER: PartyKind = {
 export class Parties {
   readonly #orm: MikroORM
   readonly #kind: PartyKind
+  readonly #table: RecordTable<Party>
 
   private constructor(orm: MikroORM, kind: PartyKind) {
     this.#orm = orm
     this.#kind = kind
+    this.#table = new RecordTable<Party>(orm, kind.entity)
   }
 
   static organizations(orm: MikroORM): Parties {
@@ -88,24 +91,16 @@ export class Parties {
   /** By name. */
   async list(filter: PartyFilter): Promise<Page<Party>> {
     const { q, limit, offset } = filter
-    const pattern = q === undefined ? undefined : { $ilike: anywhere(q) }
-    const where = pattern === undefined ? {} : { $or: [{ name: pattern }, { display_name: pattern }] }
-    const [items, total] = await this.#orm.em
-      .fork()
-      .findAndCount(this.#kind.entity, where, { limit, offset, orderBy: { name: 'asc' } })
-    return { items, total }
+    const where = { condition: 'name ilike $1 or display_name ilike $1', values: [anywhere(q ?? '')] }
+    return this.#table.page({ ...(q === undefined ? {} : { where }), orderBy: 'name', limit, offset })
   }
 
   async get(id: number): Promise<Party> {
-    const party = await this.#orm.em.fork().findOne(this.#kind.entity, { id })
-    return this.#found(party)
+    return this.#found(await this.#table.get(id))
   }
 
   async create(values: PartyValues): Promise<Party> {
-    const em = this.#orm.em.fork()
-    const party = em.create(this.#kind.entity, values)
-    await this.#refusingTakenName(values.name, () => em.flush())
-    return party
+    return this.#refusingTakenName(values.name, () => this.#table.insert(values))
   }
 
   async update(id: number, change: Change<PartyValues>): Promise<Party> {

@@ -26,8 +26,15 @@ export type Party = InferEntity<typeof OrganizationEntity>
 export type PartyEntity = typeof OrganizationEntity | typeof PartnerEntity
 
 export const partySchema = z.strictObject({
-  name: recordName.describe('Names the party in routes and messages. Unique among its kind.'),
-  display_name: z.string().max(200).default('').describe('Text for people.'),
+  name: recordName
+    .describe('Names the party in routes and messages. Unique among its kind.')
+    .meta({ examples: ['globex'] }),
+  display_name: z
+    .string()
+    .max(200)
+    .default('')
+    .describe('Text for people.')
+    .meta({ examples: ['Globex Corporation'] }),
 })
 
 export type PartyValues = z.output<typeof partySchema>

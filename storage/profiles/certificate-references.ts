@@ -1,20 +1,62 @@
+import { X509Certificate } from 'node:crypto'
 import { LockMode } from '@mikro-orm/core'
 import type { EntityManager } from '@mikro-orm/postgresql'
 import { reference } from '../../runtime/endpoint/paging.ts'
-import { CertificateEntity } from '../certificates/certificate.ts'
+import { CertificateEntity, type Certificate } from '../certificates/certificate.ts'
+
+interface UseFacts {
+  /** Whether we need its private key. */
+  readonly withKey: boolean
+  /** Kinds of keys (node:crypto) that serve; null for all. */
+  readonly keys: readonly string[] | null
+  /** What must be, when the key is of another kind. */
+  readonly rule: string
+}
 
 /**
- * The refusals of a record's references to certificates: each must exist, and hold a private key where it signs,
- * decrypts or identifies us. Where `withRsa` says so, its key must be RSA: keys are transported to it, or we sign
- * with it, by RSA alone. The shared lock keeps the certificates until the record is committed.
+ * What a record needs a certificate for. What cannot be done with its key is refused when the record is saved, not when
+ * a message waits: we sign with RSA and transport keys by RSA; signatures of partners may be ECDSA as well.
+ */
+const USES = {
+  sign: { withKey: true, keys: ['rsa'], rule: 'must have an RSA key, which alone signs messages here' },
+  decrypt: {
+    withKey: true,
+    keys: ['rsa'],
+    rule: 'must have an RSA key, to which alone partners can encrypt',
+  },
+  encrypt: {
+    withKey: false,
+    keys: ['rsa'],
+    rule: 'must have an RSA key, to which alone messages are encrypted',
+  },
+  verify: {
+    withKey: false,
+    keys: ['rsa', 'rsa-pss', 'ec'],
+    rule: 'must have an RSA or EC key to verify with',
+  },
+  /** Shows who we are in TLS. */
+  identify: { withKey: true, keys: null, rule: '' },
+  /** Is what the TLS certificate of a partner is checked against. */
+  trust: { withKey: false, keys: null, rule: '' },
+} as const satisfies Record<string, UseFacts>
+
+export type CertificateUse = keyof typeof USES
+
+/** A shorter key is broken, and cannot carry every combination of digest and padding. */
+const LEAST_RSA_BITS = 1024
+
+/**
+ * The refusals of a record's references to certificates: each must exist, hold a private key where it signs, decrypts
+ * or identifies us, and have a key that serves. The values may be unchecked; those that can be no reference are passed
+ * over. The shared lock keeps the certificates until the record is committed.
  */
 export async function refusalsOfCertificates(
   em: EntityManager,
-  references: Readonly<Record<string, number | null | undefined>>,
-  withKey: readonly string[],
-  withRsa: readonly string[] = [],
+  values: Readonly<Record<string, unknown>>,
+  uses: Readonly<Record<string, CertificateUse>>,
 ): Promise<Record<string, string>> {
-  const ids = Object.values(references).filter((id) => typeof id === 'number')
+  const references = referencesIn(values, Object.keys(uses))
+  const ids = Object.values(references)
   if (ids.length === 0) return {}
   const certificates = await em.find(
     CertificateEntity,
@@ -23,18 +65,35 @@ export async function refusalsOfCertificates(
   )
   const byId = new Map(certificates.map((certificate) => [certificate.id, certificate]))
   const details: Record<string, string> = {}
-  for (const [property, id] of Object.entries(references)) {
-    if (typeof id !== 'number') continue
+  for (const [property, use] of Object.entries(uses)) {
+    const id = references[property]
+    if (id === undefined) continue
     const certificate = byId.get(id)
-    if (certificate === undefined) details[property] = `there is no certificate ${id}`
-    else if (withKey.includes(property) && typeof certificate.private_key !== 'string') {
-      details[property] = `the certificate ${id} has no private key`
-    } else if (withRsa.includes(property) && certificate.key_algorithm !== 'RSA') {
-      details[property] =
-        `must have an RSA key; that of the certificate ${id} is ${certificate.key_algorithm}`
-    }
+    const refusal =
+      certificate === undefined ? `there is no certificate ${id}` : refusalOf(certificate, USES[use])
+    if (refusal !== null) details[property] = refusal
   }
   return details
+}
+
+function refusalOf(certificate: Certificate, { withKey, keys, rule }: UseFacts): string | null {
+  const named = `the certificate ${certificate.id} (${certificate.common_name})`
+  if (withKey && typeof certificate.private_key !== 'string') return `${named} has no private key`
+  if (keys === null) return null
+  const { asymmetricKeyType: kind = 'unknown' } = new X509Certificate(certificate.der).publicKey
+  if (!keys.includes(kind)) return `${rule}; ${named} has one of the kind ${KIND_NAMES[kind] ?? kind}`
+  if (kind.startsWith('rsa') && certificate.key_size < LEAST_RSA_BITS) {
+    return `must have an RSA key of at least ${LEAST_RSA_BITS} bits; that of ${named} has ${certificate.key_size}`
+  }
+  return null
+}
+
+/** As certificates are shown. */
+const KIND_NAMES: Readonly<Record<string, string>> = {
+  rsa: 'RSA',
+  'rsa-pss': 'RSA for PSS alone',
+  ec: 'EC',
+  ed25519: 'Ed25519',
 }
 
 /** The values that can be references: what else a body has under these names is refused by its schema. */

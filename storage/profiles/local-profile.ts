@@ -27,8 +27,14 @@ const certificate = reference.nullable().default(null)
 
 export const localProfileSchema = z.strictObject({
   local_organization_id: reference.describe('The organization that the profile belongs to.'),
-  as2id: as2id.describe('The identifier of the organization in AS2 headers. Unique among local profiles.'),
-  signing_certificate_id: certificate.describe('Signs messages and receipts; holds a private RSA key.'),
+  as2id: as2id
+    .describe(
+      'The identifier of the organization in AS2 headers. Unique among local profiles; its case counts.',
+    )
+    .meta({ examples: ['ACME-AS2'] }),
+  signing_certificate_id: certificate.describe(
+    'Signs messages and receipts; holds a private RSA key. Without it, what a partner wants signed cannot be sent.',
+  ),
   decryption_certificate_id: certificate.describe('Decrypts what partners send; holds a private RSA key.'),
   previous_decryption_certificate_id: certificate.describe(
     'Decrypts too, while partners still encrypt to the certificate that was replaced; holds a private RSA key.',

@@ -38,11 +38,16 @@ export const routeSchema = z.strictObject({
     .regex(/^\P{Cc}*$/u, { error: 'must not contain control characters' })
     .nullable()
     .default(null)
-    .describe('A name for people, unique when given.'),
-  source_plugin: recordName.describe('The source plugin instance that messages come from.'),
-  from: partyOrAny.describe('Name of the sending party, or `*` for any.'),
-  to: partyOrAny.describe('Name of the receiving party, or `*` for any.'),
-  target_plugin: recordName.describe('The target plugin instance that delivers.'),
+    .describe('A name for people, unique when given; null for none.')
+    .meta({ examples: ['Orders to Globex'] }),
+  source_plugin: recordName
+    .describe('Name of the source plugin instance that messages come from.')
+    .meta({ examples: ['orders-in'] }),
+  from: partyOrAny.describe('Name of the sending party, or `*` for any.').meta({ examples: ['acme'] }),
+  to: partyOrAny.describe('Name of the receiving party, or `*` for any.').meta({ examples: ['globex'] }),
+  target_plugin: recordName
+    .describe('Name of the target plugin instance that delivers.')
+    .meta({ examples: ['as2-out'] }),
 })
 
 export type RouteValues = z.output<typeof routeSchema>

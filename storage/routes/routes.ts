@@ -8,27 +8,26 @@ import { checkedWithReferences } from '../../runtime/endpoint/validation.ts'
 import { refusingViolations } from '../records/constraint.ts'
 import { OrganizationEntity, PartnerEntity } from '../parties/party.ts'
 import { PluginConfigurationEntity } from '../plugins/plugin-configuration.ts'
+import { RecordTable } from '../records/record-table.ts'
 import { covers, RouteEntity, type Route, type RouteValues } from './route.ts'
 
 /** The routes. Every method throws a WaybillError for what it refuses. */
 export class Routes {
   readonly #orm: MikroORM
+  readonly #table: RecordTable<Route>
 
   constructor(orm: MikroORM) {
     this.#orm = orm
+    this.#table = new RecordTable<Route>(orm, RouteEntity)
   }
 
   /** Oldest first. */
-  async list(page: PageRequest): Promise<Page<Route>> {
-    const { limit, offset } = page
-    const [items, total] = await this.#orm.em
-      .fork()
-      .findAndCount(RouteEntity, {}, { limit, offset, orderBy: { id: 'asc' } })
-    return { items, total }
+  async list({ limit, offset }: PageRequest): Promise<Page<Route>> {
+    return this.#table.page({ orderBy: 'id', limit, offset })
   }
 
   async get(id: number): Promise<Route> {
-    return found(await this.#orm.em.fork().findOne(RouteEntity, { id }))
+    return found(await this.#table.get(id))
   }
 
   async create(values: RouteValues): Promise<Route> {

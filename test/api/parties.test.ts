@@ -99,9 +99,47 @@ for (const [path, plural] of [
       t.same(await names('100%'), ['find-me'])
       t.same(await names('f%e'), [])
       t.ok((await names('')).length > 3, 'an empty q is no filter')
+      await client.create(path, { name: 'umlaut', display_name: 'Müller_& Söhne \\ "Wien"' })
+      for (const q of ['müller', 'MÜLLER', 'SÖHNE', 'r_&', ' \\ ', '"wien', 'UMLAU'])
+        t.same(await names(q), ['umlaut'], q)
+      for (const q of ['m_ller', 'r__', '%', '\\%', 'Muller']) t.notOk((await names(q)).includes('umlaut'), q)
     })
   })
 }
+
+t.test('a party that a poller names is neither deleted nor renamed', async (t) => {
+  const { client } = await startApi(t)
+  const { id } = await client.create('/organizations', { name: 'acme' })
+  const path = `/organizations/${String(id)}`
+  const directories = { base_directory: '/tmp/in', processed_directory: '/tmp/done' }
+  await client.create('/plugins/configs?type=file-poller', { name: 'orders', from: 'acme', ...directories })
+  for (const answer of [await client.delete(path), await client.put(path, { name: 'acme-2' })]) {
+    t.equal(answer.status, 409)
+    t.match(answer.error, {
+      code: 'CONFLICT',
+      message: /acme is used by plugin-configuration orders \(from\)/,
+      details: {
+        total: 1,
+        users: [
+          {
+            kind: 'plugin-configuration',
+            name: 'orders',
+            fields: ['from'],
+            link: '/plugins/configs/file-poller/orders',
+          },
+        ],
+      },
+    })
+  }
+  t.equal(
+    (await client.put(path, { name: 'acme', display_name: 'Acme' })).status,
+    200,
+    'its own name is no other',
+  )
+  t.equal((await client.delete('/plugins/configs/file-poller/orders')).status, 204)
+  t.equal((await client.put(path, { name: 'acme-2' })).status, 200)
+  t.equal((await client.delete(path)).status, 204)
+})
 
 t.test('lists page all alike', async (t) => {
   const { client, database } = await startApi(t)

@@ -37,6 +37,21 @@ t.test('/routes', async (t) => {
     })
   })
 
+  t.test('a route that was read can be put back, and an update keeps what it leaves out', async (t) => {
+    const { data: list } = await client.get('/routes')
+    const [stored] = list['routes'] as [Record<string, unknown>]
+    const path = `/routes/${String(stored['id'])}`
+    t.match((await client.put(path, stored)).data, { ...stored, updated_at: String })
+    t.match((await client.put(path, { name: 'renamed' })).data, { ...route, name: 'renamed' })
+    t.match((await client.put(path, { name: null })).data, { ...route, name: null })
+    t.match((await client.put(path, { id: 999_999 })).error?.details, { id: /path/ })
+    t.match(await refused({ name: 'x'.repeat(65), priority: 1 }), {
+      name: /64/,
+      priority: 'unknown property',
+    })
+    t.match(await refused({ name: 'a\nb' }), { name: /control/ })
+  })
+
   t.test('from and to must be existing parties or *', async (t) => {
     t.match(await refused({ from: 'nobody', to: 'no-one' }), { from: /no party/, to: /no party/ })
     t.same(Object.keys(await refused({ from: 'Not A Name' })), ['from'])
@@ -95,6 +110,22 @@ t.test('/routes', async (t) => {
     })
     const users = (instance.error?.details?.['users'] ?? []) as { link: string }[]
     t.equal((await client.get(users[0]?.link ?? '')).status, 200)
+  })
+
+  t.test('a party is not deleted while a route that names it is being saved', async (t) => {
+    for (let round = 0; round < 10; round += 1) {
+      const name = `brief-${round}`
+      const { id } = await client.create('/partners', { name })
+      const [saved, deleted] = await Promise.all([
+        client.post('/routes', { ...route, from: name, target_plugin: 'out' }),
+        client.delete(`/partners/${String(id)}`),
+      ])
+      // Whichever comes first, the other one is refused.
+      t.ok(
+        (saved.status === 201 && deleted.status === 409) || (saved.status === 400 && deleted.status === 204),
+        `${saved.status} ${deleted.status}`,
+      )
+    }
   })
 
   t.test('what lists users names at most 25 and counts all', async (t) => {

@@ -18,7 +18,7 @@ const waybill = await Waybill.start({ directory })
 t.teardown(async () => waybill.stop())
 const loop: As2Loop = await setUpLoop(waybill, { directory })
 await startLoop(waybill)
-const url = `http://127.0.0.1:${loop.receiverPort}/as2`
+const url = loop.receiverUrl
 
 function outgoing(changes: Partial<Outgoing> = {}): Outgoing {
   const { acme, globex } = loop
@@ -252,8 +252,8 @@ void t.test('a signed receipt that cannot be signed is no reason to take the mes
 
 void t.test('a request target that is no URL and headers that name nobody are told so', async (t) => {
   const status = await new Promise<number | undefined>((resolve, reject) => {
-    const { port } = new URL(url)
-    const sent = request({ port, host: '127.0.0.1', path: '//[', method: 'POST' }, (response) => {
+    const { port, hostname } = new URL(url)
+    const sent = request({ port, hostname, path: '//[', method: 'POST' }, (response) => {
       response.resume()
       resolve(response.statusCode)
     })

@@ -15,7 +15,14 @@ const sender = makeCertificate({ commonName: 'Sender' })
 const receiver = makeCertificate({ commonName: 'Receiver' })
 const stranger = makeCertificate({ commonName: 'Stranger' })
 
-const MAX_MS = 1_000
+/** Far more than any message needs; what grows with the square of its size takes minutes. */
+const MAX_CPU_MS = 5_000
+
+/** How long this process has computed: unlike the time of day, other processes do not make it longer. */
+function cpuMs(): number {
+  const { user, system } = process.cpuUsage()
+  return (user + system) / 1_000
+}
 
 const signature = { algorithm: 'SHA256', scheme: 'PKCS1', ...sender } as const
 const encryption = {
@@ -88,14 +95,14 @@ t.test('Altered and cut messages are refused or read, quickly, and never anythin
       fc.constantFrom(...originals),
       fc.array(change, { minLength: 1, maxLength: 4 }),
       async ({ headers, body }, changes) => {
-        const startedAt = performance.now()
+        const before = cpuMs()
         const altered = changes.reduce(alter, Buffer.from(body))
         try {
           await read(headers, altered)
         } catch (thrown) {
           if (!(thrown instanceof Refusal)) throw thrown
         }
-        return performance.now() - startedAt < MAX_MS
+        return cpuMs() - before < MAX_CPU_MS
       },
     ),
     { numRuns: 1_500 },
@@ -308,7 +315,7 @@ t.test('Layers beyond what AS2 has are refused', async (t) => {
 })
 
 t.test('Huge lengths and deep nesting end at once', async (t) => {
-  const startedAt = performance.now()
+  const before = cpuMs()
   for (const body of [
     Buffer.from('3084ffffffff', 'hex'),
     Buffer.alloc(1_000_000, Buffer.from('3080', 'hex')),
@@ -326,5 +333,5 @@ t.test('Huge lengths and deep nesting end at once', async (t) => {
   await refusalOf(
     read([...PARTIES, ['Content-Type', 'multipart/signed; boundary=b']], Buffer.alloc(5_000_000, '--b\r\n')),
   )
-  t.ok(performance.now() - startedAt < 5 * MAX_MS)
+  t.ok(cpuMs() - before < 5 * MAX_CPU_MS)
 })

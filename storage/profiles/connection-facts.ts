@@ -1,0 +1,98 @@
+import { query, type Queryable } from '../postgres/pool.ts'
+import type { PartnershipRow } from '../sql/partnership.ts'
+
+/** What the check of a connection says of a certificate. Times are RFC 3339. */
+export interface CheckedCertificate {
+  readonly id: number
+  readonly common_name: string
+  readonly not_before: string
+  readonly not_after: string
+  readonly has_key: boolean
+}
+
+/** An organization that may send to the partner, with its certificates. */
+export interface SendingOrganization {
+  readonly name: string
+  readonly signing: CheckedCertificate | null
+  readonly decryption: CheckedCertificate | null
+}
+
+/** Everything that a connection to a partner needs, as it is stored now. */
+export interface ConnectionFacts extends Pick<
+  PartnershipRow,
+  | 'partner_id'
+  | 'partner'
+  | 'endpoint'
+  | 'http_basic_username'
+  | 'secrets'
+  | 'signing_algorithm'
+  | 'encryption_algorithm'
+  | 'receipt_mode'
+  | 'receipt_signed'
+  | 'tls_client'
+  | 'tls_ca'
+> {
+  readonly checked: {
+    readonly encryption: CheckedCertificate | null
+    readonly signing: CheckedCertificate | null
+    readonly tls_client: CheckedCertificate | null
+    readonly tls_ca: CheckedCertificate | null
+  }
+  readonly organizations: readonly SendingOrganization[]
+}
+
+/**
+ * The partner's profile with what belongs to it, or null when there is none. The organizations are those that routes to
+ * the partner name; where no route does, all that have a profile.
+ */
+export async function connectionFacts(
+  on: Queryable,
+  partnerId: number,
+  senderType: string,
+): Promise<ConnectionFacts | null> {
+  const [row] = await query<ConnectionFacts>(
+    on,
+    CONNECTION_FACTS,
+    [partnerId, senderType],
+    'connection-facts',
+  )
+  return row ?? null
+}
+
+/** As a message's partnership has it. */
+const whole = (column: string): string => `(
+  select json_build_object('id', c.id, 'fingerprint', c.fingerprint_sha256, 'der', encode(c.der, 'base64'),
+    'private_key', c.private_key, 'not_after', c.not_after)
+  from certificate c where c.id = ${column})`
+
+const checked = (column: string): string => `(
+  select json_build_object('id', c.id, 'common_name', c.common_name, 'not_before', c.not_before,
+    'not_after', c.not_after, 'has_key', c.private_key is not null)
+  from certificate c where c.id = ${column})`
+
+const CONNECTION_FACTS = `
+with profile as (
+  select p.id as partner_id, p.name as partner, r.* from as2_remote_profile r
+  join partner p on p.id = r.business_partner_id where p.id = $1
+), sources as (
+  select r."from" from profile p join route r on r."to" in (p.partner, '*')
+  join plugin_configuration c on c.name = r.target_plugin and c.type = $2
+), organizations as (
+  select o.name, l.signing_certificate_id, l.decryption_certificate_id
+  from as2_local_profile l join organization o on o.id = l.local_organization_id
+  where not exists (select from sources) or exists (select from sources s where s."from" in (o.name, '*'))
+)
+select r.partner_id, r.partner, r.endpoint, r.http_basic_username, r.secrets, r.signing_algorithm,
+  r.encryption_algorithm, r.receipt_mode, r.receipt_signed,
+  ${whole('r.tls_client_certificate_id')} as tls_client,
+  ${whole('r.tls_ca_certificate_id')} as tls_ca,
+  json_build_object(
+    'encryption', ${checked('r.partner_certificate_id')},
+    'signing', ${checked('coalesce(r.partner_signing_certificate_id, r.partner_certificate_id)')},
+    'tls_client', ${checked('r.tls_client_certificate_id')},
+    'tls_ca', ${checked('r.tls_ca_certificate_id')}) as checked,
+  (select coalesce(json_agg(json_build_object('name', o.name,
+    'signing', ${checked('o.signing_certificate_id')},
+    'decryption', ${checked('o.decryption_certificate_id')}) order by o.name), '[]')
+    from organizations o) as organizations
+from profile r`
