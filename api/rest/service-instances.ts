@@ -21,18 +21,47 @@ const API_SERVER = { type: 'api-server', name: 'main' } as const
 
 const answer = z
   .object({
-    type: z.string(),
-    name: z.string(),
-    status: z.enum(['running', 'stopped', 'error', 'starting', 'stopping']),
-    error: z.string().nullable().describe('Why the instance is in error.'),
+    type: z
+      .string()
+      .describe('The plugin type; `api-server` for the server itself.')
+      .meta({ examples: ['file-writer'] }),
+    name: z
+      .string()
+      .describe('Identifies the instance together with its type; `main` for the server itself.')
+      .meta({ examples: ['orders-in'] }),
+    status: z
+      .enum(['running', 'stopped', 'error', 'starting', 'stopping'])
+      .describe(
+        '`starting` and `stopping` are passed through; no action is possible in them. An instance that broke down and is about to be started again is `starting`, too.',
+      )
+      .meta({ examples: ['running'] }),
+    error: z
+      .string()
+      .nullable()
+      .describe('Why the instance is in error; null in every other status.')
+      .meta({ examples: [null] }),
     controllable: z.boolean().describe('False for the API server itself.'),
-    state_since: timestamp,
-    actions: z.array(z.enum(ACTION_NAMES)).describe('What is possible now.'),
-    restarts: z.int().min(0).describe('Restarts after a breakdown since the process began.'),
-    pid_thread: z.int().nullable().describe('Id of the thread while there is one.'),
-    node: z.string(),
+    state_since: timestamp.describe('When the instance entered the status.'),
+    actions: z
+      .array(z.enum(ACTION_NAMES))
+      .describe('What is possible now: `start`, `stop`, `restart`; none while it is starting or stopping.')
+      .meta({ examples: [['stop', 'restart']] }),
+    restarts: z
+      .int()
+      .min(0)
+      .describe('Restarts after a breakdown since the process began.')
+      .meta({ examples: [0] }),
+    pid_thread: z
+      .int()
+      .nullable()
+      .describe('Id of its thread in the process; null while there is none.')
+      .meta({ examples: [7] }),
+    node: z
+      .string()
+      .describe('The node that answers, whose instance it is.')
+      .meta({ examples: ['waybill-1'] }),
   })
-  .meta({ id: 'ServiceInstance' })
+  .meta({ id: 'ServiceInstance', description: 'A plugin instance of this process, or the API server.' })
 
 const tag = 'Services'
 
@@ -44,6 +73,8 @@ export function serviceInstanceEndpoints(services: ServiceInstanceServices): rea
       path: '/services',
       operationId: 'listServices',
       summary: 'List service instances',
+      description:
+        'Every plugin instance that the plugin manager of the answering process runs. An instance that is saved and enabled is listed at once, `stopped`; enabled instances start with the process. One that is disabled or deleted is stopped and listed no longer.',
       tag,
       query: z.object(pagingParameters()),
       answer: {
@@ -59,33 +90,58 @@ export function serviceInstanceEndpoints(services: ServiceInstanceServices): rea
         return { services: page.map(shown), total: all.length, limit, offset }
       },
     }),
-    endpoint({
-      method: 'POST',
-      path: '/services/{type}/{name}/{action}',
-      operationId: 'controlService',
-      summary: 'Start, stop or restart an instance',
-      description: 'Waits until the action is complete. An instance that is disabled is unknown here.',
-      tag,
-      params: z.object({
-        type: z.string().describe('Plugin type of the instance.'),
-        name: z.string().describe('Name of the instance.'),
-        action: z.string().describe('`start`, `stop` or `restart`.'),
-      }),
-      answer: { kind: 'data', status: 200, schema: answer, description: 'The instance in its new state.' },
-      errors: ['NOT_FOUND', 'INVALID_ACTION', 'NOT_CONTROLLABLE', 'INVALID_STATE', 'START_FAILED'],
-      handle: async ({ path, caller, log }) => {
-        const { type, name } = path
-        if (type === API_SERVER.type && name === API_SERVER.name) {
-          throw new WaybillError('NOT_CONTROLLABLE', 'The API server cannot be controlled by itself')
-        }
-        if (supervisor.find(type, name) === null)
-          throw new WaybillError('NOT_FOUND', 'Service instance not found')
-        const action = actionOf(path.action)
-        log.info({ type, name, action, caller: caller.name }, 'Service action')
-        return shown(await supervisor[action](type, name))
-      },
-    }),
+    actionEndpoint(services),
   ]
+}
+
+const ACTION_TEXT = `The answer comes when the action is complete and shows the instance in its new state.
+
+| Action | Possible in | Then |
+|---|---|---|
+| \`start\` | \`stopped\`, \`error\` | \`running\` |
+| \`stop\` | \`running\` | \`stopped\` |
+| \`restart\` | \`running\`, \`error\` | \`running\` |
+
+In any other status, and so also while another action is under way, it is refused with \`INVALID_STATE\`; \`details\` has the \`status\` and the actions that are \`allowed\`. A start, or the start of a restart, that fails or takes over 30 seconds is \`START_FAILED\` with the reason, and the instance is in \`error\`. A stop lets work in hand finish for 30 seconds.
+
+Every action on the API server is \`NOT_CONTROLLABLE\`, whatever it is called. An instance that is unknown, deleted or disabled is \`NOT_FOUND\`, also for an unknown action; an unknown action on a known instance is \`INVALID_ACTION\`.`
+
+function actionEndpoint({ supervisor }: ServiceInstanceServices): Endpoint {
+  return endpoint({
+    method: 'POST',
+    path: '/services/{type}/{name}/{action}',
+    operationId: 'controlService',
+    summary: 'Start, stop or restart an instance',
+    description: ACTION_TEXT,
+    tag,
+    params: z.object({
+      type: z
+        .string()
+        .describe('Plugin type of the instance.')
+        .meta({ examples: ['file-writer'] }),
+      name: z
+        .string()
+        .describe('Name of the instance.')
+        .meta({ examples: ['orders-in'] }),
+      action: z
+        .string()
+        .describe('`start`, `stop` or `restart`.')
+        .meta({ examples: ['restart'] }),
+    }),
+    answer: { kind: 'data', status: 200, schema: answer, description: 'The instance in its new state.' },
+    errors: ['NOT_FOUND', 'INVALID_ACTION', 'NOT_CONTROLLABLE', 'INVALID_STATE', 'START_FAILED'],
+    handle: async ({ path, caller, log }) => {
+      const { type, name } = path
+      if (type === API_SERVER.type && name === API_SERVER.name) {
+        throw new WaybillError('NOT_CONTROLLABLE', 'The API server cannot be controlled by itself')
+      }
+      if (supervisor.find(type, name) === null)
+        throw new WaybillError('NOT_FOUND', 'Service instance not found')
+      const action = actionOf(path.action)
+      log.info({ type, name, action, caller: caller.name }, 'Service action')
+      return shown(await supervisor[action](type, name))
+    },
+  })
 }
 
 function actionOf(text: string): InstanceAction {

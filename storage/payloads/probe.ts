@@ -1,0 +1,56 @@
+import { rmdir, stat } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { DRAFTS, LocalStore } from './local-store.ts'
+import { problemOf } from './problem.ts'
+import { CHECK_STEPS, type StoreCheck } from './store.ts'
+
+/** What a test of a store does, in order; `open` makes the directory or reaches the bucket. */
+export const PROBE_STEPS = ['open', ...CHECK_STEPS] as const
+export type ProbeStep = (typeof PROBE_STEPS)[number]
+
+export type ProbeResult =
+  | Extract<StoreCheck, { ok: true }>
+  | { readonly ok: false; readonly step: ProbeStep; readonly problem: string }
+
+/**
+ * Tries a directory out as a start of the process would use it, and leaves nothing behind: a directory that is missing
+ * is made, and removed again.
+ *
+ * @param directory absolute.
+ * @param began is told each step before it is taken.
+ */
+export async function probeDirectory(
+  directory: string,
+  began: (step: ProbeStep) => void,
+): Promise<ProbeResult> {
+  began('open')
+  const missing = await missingOf(join(directory, DRAFTS))
+  try {
+    const store = await LocalStore.prepare(directory)
+    return await store.check(began)
+  } catch (thrown) {
+    return { ok: false, step: 'open', problem: problemOf(thrown) }
+  } finally {
+    await removeEmpty(missing)
+  }
+}
+
+/** The directories on the way to a path, and itself, that are not there; the deepest first. */
+async function missingOf(path: string): Promise<readonly string[]> {
+  const missing: string[] = []
+  for (let at = path; !(await exists(at)) && at !== dirname(at); at = dirname(at)) missing.push(at)
+  return missing
+}
+
+/** What cannot be looked at counts as there: it is not ours to remove. */
+async function exists(path: string): Promise<boolean> {
+  return stat(path).then(
+    () => true,
+    (thrown: unknown) => (thrown as NodeJS.ErrnoException).code !== 'ENOENT',
+  )
+}
+
+/** What somebody has put something into meanwhile stays. */
+async function removeEmpty(directories: readonly string[]): Promise<void> {
+  for (const directory of directories) await rmdir(directory).catch(() => undefined)
+}

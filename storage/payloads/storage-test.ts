@@ -1,0 +1,130 @@
+import { spawn, type ChildProcess, type ChildProcessByStdio } from 'node:child_process'
+import { resolve } from 'node:path'
+import { createInterface } from 'node:readline'
+import type { Readable } from 'node:stream'
+import { fileURLToPath } from 'node:url'
+import { z } from 'zod'
+import { siblingFile } from '../../runtime/module.ts'
+import type { Clock } from '../../runtime/clock.ts'
+import type { StorageSettings } from '../settings/storage-settings.ts'
+import { PROBE_STEPS, type ProbeResult, type ProbeStep } from './probe.ts'
+
+/** Below the ten seconds that a request for a test may take in all. */
+const ANSWER_LIMIT_MS = 9_000
+/** What is late may still end by itself and tidy up; after this it is killed. */
+const KILL_AFTER_MS = 60_000
+/** Different directories that are tested at the same time, those among them that hang. */
+const MOST_PROBES = 4
+
+export interface StorageTestOptions {
+  readonly clock: Clock
+  /** The program that tries a directory out. */
+  readonly program?: URL
+  /** How long to wait for an answer; default 9 s. */
+  readonly answerLimitMs?: number
+}
+
+export const S3_IS_MISSING = 'This release of Waybill stores payloads in a local directory only, not in S3'
+
+const line = z.union([
+  z.object({ ok: z.literal(true) }),
+  z.object({ ok: z.literal(false), step: z.enum(PROBE_STEPS), problem: z.string() }),
+  z.object({ step: z.enum(PROBE_STEPS) }),
+])
+
+/** A directory that is being tried out. */
+interface Probe {
+  step: ProbeStep
+  readonly result: Promise<ProbeResult>
+}
+
+/**
+ * Tests where payloads would be stored. A process of its own touches the file system: one that hangs, such as that of a
+ * server which is away, takes the thread that asks it and keeps its process from ending. A test that comes while the
+ * same directory is being tried out shares its result.
+ */
+export class StorageTest {
+  readonly #options: Required<StorageTestOptions>
+  /** By directory. One is listed until its process is gone. */
+  readonly #probes = new Map<string, Probe>()
+
+  constructor(options: StorageTestOptions) {
+    this.#options = {
+      program: siblingFile(import.meta.url, './probe-process'),
+      answerLimitMs: ANSWER_LIMIT_MS,
+      ...options,
+    }
+  }
+
+  /** Answers in time, whatever the storage does. */
+  async run(storage: StorageSettings): Promise<ProbeResult> {
+    if (storage.storage_backend === 's3') return { ok: false, step: 'open', problem: S3_IS_MISSING }
+    const directory = resolve(storage.storage_local_directory)
+    const probe = this.#probes.get(directory) ?? this.#start(directory)
+    if (probe === null)
+      return { ok: false, step: 'open', problem: `${MOST_PROBES} earlier tests still wait for their storage` }
+    const { clock, answerLimitMs } = this.#options
+    const late = Promise.withResolvers<ProbeResult>()
+    const cancel = clock.after(answerLimitMs, () => {
+      const problem = `The storage did not answer within ${answerLimitMs / 1000} s`
+      late.resolve({ ok: false, step: probe.step, problem })
+    })
+    try {
+      return await Promise.race([probe.result, late.promise])
+    } finally {
+      cancel()
+    }
+  }
+
+  #start(directory: string): Probe | null {
+    if (this.#probes.size >= MOST_PROBES) return null
+    const { program, clock } = this.#options
+    const child = spawn(process.execPath, [fileURLToPath(program), directory], {
+      // Nothing of ours: neither credentials nor what changes how Node.js runs.
+      env: {},
+      stdio: ['ignore', 'pipe', 'ignore'],
+    })
+    // It may outlive us.
+    child.unref()
+    const probe: Probe = {
+      step: 'open',
+      result: resultOf(child, (step) => {
+        probe.step = step
+      }),
+    }
+    this.#probes.set(directory, probe)
+    const cancel = clock.after(KILL_AFTER_MS, () => child.kill('SIGKILL'))
+    void this.#forget(directory, child, cancel)
+    return probe
+  }
+
+  async #forget(directory: string, child: ChildProcess, cancelKill: () => void): Promise<void> {
+    await gone(child)
+    cancelKill()
+    this.#probes.delete(directory)
+  }
+}
+
+/** What the process tells, or how it ended. */
+async function resultOf(
+  child: ChildProcessByStdio<null, Readable, null>,
+  began: (step: ProbeStep) => void,
+): Promise<ProbeResult> {
+  let step: ProbeStep = 'open'
+  const ended = gone(child)
+  for await (const text of createInterface({ input: child.stdout })) {
+    const told = line.parse(JSON.parse(text))
+    if ('ok' in told) return told
+    step = told.step
+    began(step)
+  }
+  return { ok: false, step, problem: `The test was cut off: ${await ended}` }
+}
+
+/** Resolves with how the process ended, or why it did not begin. */
+function gone(child: ChildProcess): Promise<string> {
+  return new Promise((done) => {
+    child.once('error', (error) => done(error.message))
+    child.once('exit', (code, signal) => done(signal === null ? `exit code ${code}` : signal))
+  })
+}
