@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { installedModules } from './actors/registry.ts'
 import { HELP, parseCommand } from './api/cli/command.ts'
+import { useLocalStorage } from './api/cli/local-storage.ts'
 import { coreEndpoints } from './api/rest/endpoints.ts'
 import { buildServer, listen } from './api/rest/server.ts'
 import { systemClock } from './runtime/clock.ts'
@@ -12,11 +13,16 @@ import { Rounds } from './runtime/rounds.ts'
 import { Supervisor } from './runtime/supervisor/supervisor.ts'
 import type { ProcessFacts } from './storage/access.ts'
 import { openDataDirectory, type DataDirectory } from './storage/data-directory/data-directory.ts'
+import { importsRound } from './storage/certificates/imports.ts'
+import { UploadReader } from './storage/certificates/reading/upload-reader.ts'
 import { ENTITIES } from './storage/records/entities.ts'
 import { clockRound } from './storage/exchange/clock.ts'
+import { countRound } from './storage/exchange/count-round.ts'
 import { nodeIdOf } from './storage/data-directory/node-id.ts'
-import { LocalStore } from './storage/payloads/local-store.ts'
+import type { LocalStore } from './storage/payloads/local-store.ts'
 import { moverRound } from './storage/payloads/mover.ts'
+import { openPayloadStore } from './storage/payloads/open-store.ts'
+import { StorageTest } from './storage/payloads/storage-test.ts'
 import { openDatabase } from './storage/postgres/database.ts'
 import { startEmbedded } from './storage/postgres/embedded.ts'
 import { migrate } from './storage/postgres/migrate.ts'
@@ -24,15 +30,20 @@ import { openPool } from './storage/postgres/pool.ts'
 import { openRecords, type Records } from './storage/records/records.ts'
 import { secretKeyOf } from './storage/data-directory/secret-key.ts'
 import { SecretBox } from './storage/secrets/secret-box.ts'
-import { readSettings } from './storage/settings/settings.ts'
+import { SavedSettings } from './storage/settings/saved-settings.ts'
+import { storageOf } from './storage/settings/storage-settings.ts'
+import { statsRound } from './storage/stats/fold.ts'
 
 /** Connections of the API. */
 const POOL_SIZE = 10
-/** Connections of the clock and the mover, which run hot statements as the instances do on theirs. */
-const HOT_POOL_SIZE = 2
+/** Connections of the rounds: clock, mover and stats, which run hot statements as the instances do on theirs. */
+const HOT_POOL_SIZE = 3
 const PAUSE_AFTER_FAILURE_MS = 1_000
-/** Ctrl+C under npm arrives twice, from the terminal and from npm: the same signal so soon again is the same. */
-const ECHO_MS = 200
+/**
+ * Ctrl+C under npm arrives twice, from the terminal and from npm: the same signal so soon again is the same. On a busy
+ * machine npm takes its time.
+ */
+const ECHO_MS = 1_000
 /** A payload draft that nobody wrote to for so long was left by a process that was killed. */
 const ABANDONED_DRAFT_MS = 24 * 3_600_000
 const VERSION = versionOf()
@@ -49,8 +60,16 @@ switch (command.kind) {
     console.error(`${command.message}\n\n${HELP}`)
     process.exit(2)
     break
+  case 'local-storage':
+    await perform(async (config, ending) => {
+      await using running = new AsyncDisposableStack()
+      const log = createLog(config.logLevel, { node: config.node })
+      const { database } = await openRecordsDatabase(config, { log, running, ending })
+      console.log(await useLocalStorage(new SavedSettings(database.orm), command.directory))
+    })
+    break
   case 'start':
-    await start()
+    await perform(run)
 }
 
 /** The version in `package.json`: beside this file in the source, one folder up in the build. */
@@ -66,8 +85,11 @@ function versionOf(): string {
   throw new Error('package.json is missing')
 }
 
-/** Runs until a signal or a failure ends it. What is wrong outside of the program is one line and exit code 1. */
-async function start(): Promise<void> {
+/**
+ * Performs a command and ends the process. Signals and failures of what it runs on reject or resolve `ending`. What is
+ * wrong outside of the program is one line and exit code 1.
+ */
+async function perform(work: Work): Promise<void> {
   const ending = Promise.withResolvers<void>()
   // It is awaited when all is started; a failure before then is told by the part that met it.
   ending.promise.catch(() => undefined)
@@ -81,13 +103,15 @@ async function start(): Promise<void> {
     })
   }
   try {
-    await run(parseConfig(process.env), ending)
+    await work(parseConfig(process.env), ending)
     process.exit(0)
   } catch (error) {
     console.error(error instanceof OperatorError ? `waybill: ${error.message}` : error)
     process.exit(1)
   }
 }
+
+type Work = (config: Config, ending: PromiseWithResolvers<void>) => Promise<void>
 
 /** Wires the parts from the ground up, and waits. They end in the opposite order. */
 async function run(config: Config, ending: PromiseWithResolvers<void>): Promise<void> {
@@ -96,20 +120,16 @@ async function run(config: Config, ending: PromiseWithResolvers<void>): Promise<
   const modules = installedModules(config.modules)
   await using running = new AsyncDisposableStack()
 
-  const directory = await openDataDirectory(config.dataDirectory)
-  running.defer(() => directory.release())
-  const databaseUrl = config.databaseUrl ?? (await startDatabase(directory, { log, running, ending }))
-  await migrate({ url: databaseUrl, log })
-  const database = await openDatabase({ url: databaseUrl, poolSize: POOL_SIZE, entities: ENTITIES, log })
-  running.defer(() => database.close())
-  const { pool, orm } = database
+  const { directory, database } = await openRecordsDatabase(config, { log, running, ending })
+  const { url: databaseUrl, pool, orm } = database
 
-  const settings = await readSettings(pool)
-  const payloads = await LocalStore.open(settings.storage_local_directory)
-  await payloads.sweep(ABANDONED_DRAFT_MS)
   const secretKey = await secretKeyOf(directory, config.secretKey)
   const pluginTypes = modules.flatMap((module) => module.pluginTypes)
   const records = openRecords({ orm, box: new SecretBox(secretKey), clock: systemClock, pluginTypes })
+  const settings = await records.settings.get()
+  const storageInUse = storageOf(settings)
+  const payloads = await openPayloadStore(storageInUse, systemClock)
+  await payloads.sweep(ABANDONED_DRAFT_MS)
 
   const facts: ProcessFacts = {
     databaseUrl,
@@ -129,8 +149,21 @@ async function run(config: Config, ending: PromiseWithResolvers<void>): Promise<
     maxAnnouncements: settings.delivery_max_dispatches,
   })
 
+  const uploadReader = new UploadReader({ log })
+  running.defer(() => uploadReader.close())
   const { node } = config
-  const services = { ...records, pool, payloads, supervisor, clock: systemClock, node, startedAt }
+  const services = {
+    ...records,
+    pool,
+    payloads,
+    supervisor,
+    clock: systemClock,
+    node,
+    startedAt,
+    storageInUse,
+    storageTest: new StorageTest({ clock: systemClock }),
+    uploadReader,
+  }
   const views = modules.flatMap(({ name, protocolView }) =>
     protocolView === null ? [] : [[name, protocolView] as const],
   )
@@ -138,11 +171,12 @@ async function run(config: Config, ending: PromiseWithResolvers<void>): Promise<
   const endpoints = [...core, ...modules.flatMap((module) => module.endpoints(services))]
   const server = await buildServer({ endpoints, config, version: VERSION, log })
   running.defer(() => server.close())
+  // Whoever reads where we listen finds every instance listed.
+  for (const instance of await records.plugins.enabled())
+    supervisor.configure(identityOf(instance, pluginTypes))
   const port = await listen(server, { port: config.httpPort, host: config.httpHost })
   console.log(`Waybill ${VERSION} listens on http://${config.httpHost ?? 'localhost'}:${port}`)
 
-  for (const instance of await records.plugins.enabled())
-    supervisor.configure(identityOf(instance, pluginTypes))
   await Promise.race([supervisor.startAll(), ending.promise])
   await ending.promise
   log.info('stopping')
@@ -156,7 +190,10 @@ interface RoundsParts {
   readonly maxAnnouncements: number
 }
 
-/** Starts what the process does by itself: the exchange's clock, and the mover of payloads. */
+/**
+ * Starts what the process does by itself: the exchange's clock, the mover of payloads, the counts of lists and stats, and
+ * the removal of uploads that nobody imports.
+ */
 function startRounds(running: AsyncDisposableStack, parts: RoundsParts): void {
   const { databaseUrl, log, payloads, supervisor, maxAnnouncements } = parts
   const pool = openPool({ url: databaseUrl, size: HOT_POOL_SIZE, applicationName: 'waybill rounds', log })
@@ -168,18 +205,35 @@ function startRounds(running: AsyncDisposableStack, parts: RoundsParts): void {
   running.defer(() => clock.stop())
   const mover = Rounds.start({ ...both, name: 'mover', round: () => moverRound(pool, payloads) })
   running.defer(() => mover.stop())
+  const imports = Rounds.start({ ...both, name: 'certificate imports', round: () => importsRound(pool) })
+  running.defer(() => imports.stop())
+  const counts = Rounds.start({ ...both, name: 'message counts', round: () => countRound(pool) })
+  running.defer(() => counts.stop())
+  const stats = Rounds.start({ ...both, name: 'stats', round: () => statsRound(pool) })
+  running.defer(() => stats.stop())
+}
+
+interface Surroundings {
+  readonly log: Log
+  readonly running: AsyncDisposableStack
+  readonly ending: PromiseWithResolvers<void>
+}
+
+/** Opens the database of the records, at this version's schema, and holds the data directory. */
+async function openRecordsDatabase(config: Config, surroundings: Surroundings) {
+  const { log, running } = surroundings
+  const directory = await openDataDirectory(config.dataDirectory)
+  running.defer(() => directory.release())
+  const url = config.databaseUrl ?? (await startDatabase(directory, surroundings))
+  await migrate({ url, log })
+  const database = await openDatabase({ url, poolSize: POOL_SIZE, entities: ENTITIES, log })
+  running.defer(() => database.close())
+  return { directory, database }
 }
 
 /** Starts the embedded PostgreSQL. Without it nothing works, so its end is the end of the process. */
-async function startDatabase(
-  directory: DataDirectory,
-  process: {
-    readonly log: Log
-    readonly running: AsyncDisposableStack
-    readonly ending: PromiseWithResolvers<void>
-  },
-): Promise<string> {
-  const { log, running, ending } = process
+async function startDatabase(directory: DataDirectory, surroundings: Surroundings): Promise<string> {
+  const { log, running, ending } = surroundings
   const onExit = (reason: string): void =>
     ending.reject(new OperatorError(`The embedded PostgreSQL has ended: ${reason}`))
   const server = await startEmbedded({ directory: directory.path, log, onExit })

@@ -1,12 +1,18 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { cpus, totalmem } from 'node:os'
 import { parseArgs } from 'node:util'
+import { apiLists } from './api-lists.ts'
+import { apiThroughput } from './api-throughput.ts'
 import { as2Loop } from './as2-loop.ts'
 import type { Report, Scenario } from './scenario.ts'
 import { table } from './table.ts'
 
 /** `npm run bench -- NAME [--messages N] [--size BYTES] [--concurrency N] [--json FILE]` */
-const SCENARIOS: Readonly<Record<string, Scenario>> = { 'as2-loop': as2Loop }
+const SCENARIOS: Readonly<Record<string, Scenario>> = {
+  'api-lists': apiLists,
+  'as2-loop': as2Loop,
+  'api-throughput': apiThroughput,
+}
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,

@@ -39,6 +39,7 @@ export const ERRORS = {
     retry: false,
     when: 'The path exists, the method does not; Allow names those that do.',
   },
+  REQUEST_TIMEOUT: { status: 408, retry: true, when: 'The request did not arrive in time.' },
   CONFLICT: {
     status: 409,
     retry: false,
@@ -46,6 +47,16 @@ export const ERRORS = {
   },
   CERTIFICATE_EXISTS: { status: 409, retry: false, when: 'The same certificate is stored.' },
   CERTIFICATE_IN_USE: { status: 409, retry: false, when: 'A profile still uses the certificate.' },
+  NOT_REDISPATCHABLE: {
+    status: 409,
+    retry: true,
+    when: 'The source of the message still owns it; `details.stage` and `details.allowed` say what it is and could be.',
+  },
+  NOT_REDELIVERABLE: {
+    status: 409,
+    retry: true,
+    when: 'The delivery is still under way; `details.state` and `details.allowed` say what it is and could be.',
+  },
   INVALID_STATE: {
     status: 409,
     retry: true,
@@ -57,8 +68,19 @@ export const ERRORS = {
     retry: false,
     when: 'The Content-Type is missing or not the one the operation takes.',
   },
+  HEADERS_TOO_LARGE: { status: 431, retry: false, when: 'The headers of the request are too large.' },
   INTERNAL_ERROR: { status: 500, retry: true, when: 'A failure of the server; the cause is logged.' },
   START_FAILED: { status: 500, retry: true, when: 'The instance did not start; the message is the reason.' },
+  TOO_BUSY: {
+    status: 503,
+    retry: true,
+    when: 'The server has more work of this kind in hand than it takes at once; Retry-After says when to repeat.',
+  },
+  SENDER_NOT_RUNNING: {
+    status: 503,
+    retry: true,
+    when: 'A connection is to be checked from an AS2 sender that does not run.',
+  },
   INSTANCE_UNAVAILABLE: {
     status: 503,
     retry: true,

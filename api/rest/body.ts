@@ -8,7 +8,7 @@ import { invalidBody } from './envelope.ts'
 /** Bound of every body except uploads, which have one of their own. */
 export const BODY_LIMIT_BYTES = 1024 * 1024
 
-const JSON_TYPE = /^application\/json(?:\s*;\s*charset="?utf-8"?)?$/i
+const JSON_TYPE = /^application\/json(?:\s*;\s*charset=(?:utf-8|"utf-8"))?$/i
 const MULTIPART_TYPE = /^multipart\/form-data\s*(?:;|$)/i
 
 /** The media type an endpoint takes; null where a request has no body. */
@@ -39,14 +39,25 @@ export function parseJson(bytes: Buffer): unknown {
   try {
     return JSON.parse(utf8.decode(bytes))
   } catch (thrown) {
-    throw invalidBody(reasonOf(thrown))
+    throw invalidBody(withoutExcerpt(reasonOf(thrown)))
   }
 }
 
-/** The body as its endpoint takes it. An endpoint without a body takes nothing or an object without properties. */
+/** The parser quotes the body around the mistake, where a password may stand. */
+function withoutExcerpt(reason: string): string {
+  return reason.replace(/(^|, )(?:\.\.\.)?".*"(?:\.\.\.)? is not valid JSON$/s, '$1not valid JSON')
+}
+
+/**
+ * The body as its endpoint takes it. An endpoint without a body takes nothing or an object without properties, and so
+ * does an action that needs none.
+ */
 export function jsonBody(endpoint: Pick<Endpoint, 'body'>, value: unknown): UncheckedBody {
   if (value === undefined && endpoint.body === undefined) return { kind: 'none' }
-  if (value === undefined) throw invalidBody('The body is empty')
+  if (value === undefined) {
+    if (endpoint.body?.kind === 'action' && endpoint.body.optional) return { kind: 'json', value: {} }
+    throw invalidBody('The body is empty')
+  }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw invalidBody('The body must be a JSON object')
   }

@@ -2,16 +2,19 @@ import type { Clock } from '../../runtime/clock.ts'
 import type { Endpoint } from '../../runtime/endpoint/endpoint.ts'
 import type { Supervisor } from '../../runtime/supervisor/supervisor.ts'
 import type { Records } from '../../storage/records/records.ts'
-import { certificateEndpoints } from './certificates.ts'
+import { certificateEndpoints, type CertificateServices } from './certificates/endpoints.ts'
 import { healthEndpoint } from './health.ts'
-import { messageEndpoints, type MessageServices } from './messages.ts'
+import { messageEndpoints } from './messages.ts'
+import type { MessageServices } from './messages-lookup.ts'
 import { organizationEndpoints, partnerEndpoints } from './parties.ts'
 import { pluginEndpoints } from './plugins.ts'
 import { routeEndpoints } from './routes.ts'
 import { serviceInstanceEndpoints } from './service-instances.ts'
+import { settingsEndpoints, type SettingsServices } from './settings.ts'
+import { statsEndpoint } from './stats.ts'
 
 /** What the endpoints of the core may call. */
-export interface CoreServices extends Records, MessageServices {
+export interface CoreServices extends Records, CertificateServices, MessageServices, SettingsServices {
   readonly supervisor: Supervisor
   readonly clock: Clock
   /** This node's name. */
@@ -29,6 +32,8 @@ export function coreEndpoints(services: CoreServices): readonly Endpoint[] {
     ...certificateEndpoints(services),
     ...pluginEndpoints(services),
     ...serviceInstanceEndpoints(services),
+    ...settingsEndpoints(services),
+    statsEndpoint(services),
     ...messageEndpoints(services),
   ]
 }

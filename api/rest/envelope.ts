@@ -25,28 +25,45 @@ export function failure(error: WaybillError): Failure {
   return { data: null, error: details === undefined ? { code, message } : { code, message, details } }
 }
 
+/** When a client may repeat what was too much at once. */
+const RETRY_AFTER_SECONDS = 5
+
 /** Sends a failure with the headers that belong to its status, and logs a cause that the client must not see. */
 export function sendFailure(request: FastifyRequest, reply: FastifyReply, thrown: unknown): FastifyReply {
-  const error = asWaybillError(thrown)
+  const error = asWaybillError(thrown) ?? brokenOff(request, thrown)
   if (error === null) {
     request.log.error({ err: thrown, caller: request.caller.name }, 'Request failed')
     return reply.code(ERRORS.INTERNAL_ERROR.status).send({ data: null, error: INTERNAL } satisfies Failure)
   }
   const { status } = ERRORS[error.code]
   if (status === 401) reply.header('www-authenticate', 'Bearer')
+  // RFC 9110 §15.5.16: a 415 tells in Accept what would have been taken.
+  if (status === 415) reply.header('accept', request.routeOptions.config.mediaType ?? 'application/json')
+  if (error.code === 'TOO_BUSY') reply.header('retry-after', RETRY_AFTER_SECONDS)
   if (status >= 500) {
     request.log.error({ err: error, caller: request.caller.name }, 'Request failed')
   }
   return reply.code(status).send(failure(error))
 }
 
+/** The connection may end within the request: then nobody reads the answer, and it is no failure of the server. */
+function brokenOff(request: FastifyRequest, thrown: unknown): WaybillError | null {
+  const { errored, socket } = request.raw
+  // What an endpoint gives up because its client is gone.
+  const givenUp = socket.destroyed && thrown instanceof Error && thrown.name === 'AbortError'
+  if (errored === null && !givenUp) return null
+  request.log.debug('The request broke off')
+  return invalidBody('The body ended too early')
+}
+
 /** The HTTP server's own refusals in our words; null for what is no refusal but a defect. */
 function asWaybillError(thrown: unknown): WaybillError | null {
   if (thrown instanceof WaybillError) return thrown
   const { code, statusCode, message } = facts(thrown)
-  if (statusCode === 413 || code === 'FST_ERR_CTP_BODY_TOO_LARGE') return tooLarge()
-  if (statusCode === 400 && code?.startsWith('FST_ERR_') === true) return invalidBody(message)
-  return null
+  if (code?.startsWith('FST_') !== true) return null
+  if (statusCode === 413) return tooLarge()
+  if (statusCode === 415) return new WaybillError('UNSUPPORTED_MEDIA_TYPE', 'The Content-Type is malformed')
+  return statusCode === 400 ? invalidBody(message) : null
 }
 
 export function tooLarge(): WaybillError {

@@ -10,6 +10,7 @@ import {
   STATUSES,
   type DeliveryState,
 } from '../../storage/exchange/states.ts'
+import { DELIVERY_EXAMPLE, HISTORY_LINE_EXAMPLE, MESSAGE_EXAMPLE } from './messages-example.ts'
 
 /** A message as answers show it (specification, 2.7). */
 
@@ -21,57 +22,86 @@ const delivery = z
   .object({
     id: z.int(),
     target: z.string().describe('The target plugin instance.'),
-    state: z.enum(DELIVERY_STATES),
-    attempts: z.int().min(0),
+    state: z
+      .enum(DELIVERY_STATES)
+      .describe(
+        '`queued` waits for its target, `delivering` is being worked on, `retrying` waits for its next attempt, `awaiting_ack` for the receipt; `delivered`, `failed` and `stalled` (no target took it) are final.',
+      ),
+    attempts: z.int().min(0).describe('How often it was tried; 0 again after a redelivery.'),
     next_attempt_at: timestamp.nullable().describe('Set while the delivery is retrying.'),
-    last_error: z.string().nullable(),
+    last_error: z.string().nullable().describe('Why the last attempt failed.'),
     created_at: timestamp,
     updated_at: timestamp,
-    finished_at: timestamp.nullable(),
+    finished_at: timestamp.nullable().describe('When it was delivered or given up.'),
   })
-  .meta({ id: 'Delivery' })
+  .meta({
+    id: 'Delivery',
+    description: 'What becomes of a message at one target.',
+    examples: [DELIVERY_EXAMPLE],
+  })
 
 const historyLine = z
   .object({
     id: z.int(),
-    message_id: z.uuid(),
+    message_id: z.uuid().describe('The message that the line is about.'),
     created_at: timestamp,
-    kind: z.enum(HISTORY_KINDS),
-    old_status: messageStatus.optional(),
-    new_status: messageStatus.optional(),
-    delivery_id: z.int().optional(),
-    target: z.string().optional(),
-    old_state: z.enum(DELIVERY_STATES).optional(),
-    new_state: z.enum(DELIVERY_STATES).optional(),
-    text: z.string().optional(),
+    kind: z.enum(HISTORY_KINDS).describe('What happened.'),
+    old_status: messageStatus.optional().describe('Status of the message before.'),
+    new_status: messageStatus.optional().describe('Status of the message since.'),
+    delivery_id: z.int().optional().describe('The delivery that the line is about.'),
+    target: z.string().optional().describe('Target of that delivery.'),
+    old_state: z.enum(DELIVERY_STATES).optional().describe('State of the delivery before.'),
+    new_state: z.enum(DELIVERY_STATES).optional().describe('State of the delivery since.'),
+    text: z
+      .string()
+      .optional()
+      .describe('What happened, in words; of what an operator asked for, who it was.'),
   })
-  .meta({ id: 'HistoryLine' })
+  .meta({
+    id: 'HistoryLine',
+    description: 'One line of the history of a message. What it has nothing to say of is left out.',
+    examples: [HISTORY_LINE_EXAMPLE],
+  })
 
 export const messageAnswer = z
   .object({
     id: z.uuid(),
-    status: messageStatus.describe('Derived from the deliveries.'),
-    stage: z.enum(STAGES),
-    direction: z.enum(DIRECTIONS),
+    status: messageStatus.describe(
+      'Derived from the deliveries, first that holds: `Refused` by its source, `Received` while the source owns it, `NotRouted` without deliveries, `Retrying`, `InProgress`, `AwaitingReceipt`, `Error`, `Stalled` when any delivery is so, and `Delivered` when all are.',
+    ),
+    stage: z
+      .enum(STAGES)
+      .describe('`accepted` while its source still owns it, `settled` when every delivery is final.'),
+    direction: z.enum(DIRECTIONS).describe('`inbound` from a partner, `outbound` to one.'),
     source: z.string().describe('The source plugin instance; `api` for a message sent by hand.'),
-    from: z.string(),
-    to: z.string(),
-    file_name: z.string(),
-    content_type: z.string(),
-    size_bytes: z.int().min(0),
+    from: z.string().describe('Name of the sending party.'),
+    to: z.string().describe('Name of the receiving party.'),
+    file_name: z.string().describe('Name of the file.'),
+    content_type: z.string().describe('Media type of the content.'),
+    size_bytes: z.int().min(0).describe('Size of the content in bytes.'),
     created_at: timestamp,
     updated_at: timestamp,
-    settled_at: timestamp.nullable(),
+    settled_at: timestamp.nullable().describe('When every delivery was final.'),
     deliveries: z.array(delivery).describe('One a target, by creation and target.'),
     history: z.array(historyLine).describe('Oldest first.'),
     payloads: z
-      .record(z.string(), z.object({ size_bytes: z.int().min(0), stored_at: timestamp }))
-      .describe('The payload stages that the message has.'),
+      .record(
+        z.string(),
+        z.object({
+          size_bytes: z.int().min(0).describe('Size in bytes.'),
+          stored_at: timestamp.describe('When it was stored.'),
+        }),
+      )
+      .describe('The payload stages that the message has, by their names.'),
     protocols: z
       .record(z.string(), z.record(z.string(), z.unknown()))
       .describe('What protocol modules say of the message, by the name of the module.'),
   })
-  .meta({ id: 'Message' })
+  .meta({
+    id: 'Message',
+    description: 'A message with its deliveries, history and payload stages.',
+    examples: [MESSAGE_EXAMPLE],
+  })
 
 export function shownMessage(message: MessageView, views: Readonly<Record<string, ProtocolView>>) {
   const { created_at, updated_at, settled_at, deliveries, history, payloads, protocols, ...open } = message

@@ -1,13 +1,18 @@
 import type { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Config } from '../../runtime/config.ts'
-import type { BareAnswer, Endpoint, FileAnswer, UncheckedBody } from '../../runtime/endpoint/endpoint.ts'
-import { WaybillError } from '../../runtime/errors.ts'
+import type {
+  BareAnswer,
+  ChosenAnswer,
+  Endpoint,
+  FileAnswer,
+  UncheckedBody,
+} from '../../runtime/endpoint/endpoint.ts'
 import { BODY_LIMIT_BYTES, checkHeaders, jsonBody, mediaTypeOf } from './body.ts'
 import { authenticate } from './caller.ts'
-import { sendFailure, success } from './envelope.ts'
-import { methodsOf } from './unknown-path.ts'
-import { readUpload } from './upload.ts'
+import { success } from './envelope.ts'
+import { noSuchPath } from './unknown-path.ts'
+import { discardReceived, readUpload, refuseDeclaredSize } from './upload.ts'
 
 export interface MountOptions {
   readonly endpoints: readonly Endpoint[]
@@ -25,36 +30,25 @@ export function mountEndpoints(api: FastifyInstance, options: MountOptions): voi
       method: endpoint.method,
       url: endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1'),
       bodyLimit: BODY_LIMIT_BYTES,
-      onRequest: async (request, reply) => {
+      config: { mediaType: mediaTypeOf(endpoint) },
+      onRequest: async (request) => {
         if (!endpoint.public) request.caller = authenticate(build, request.headers)
         // The router takes an empty step for a parameter.
         if (Object.values(request.params as Record<string, string>).includes('')) throw noSuchPath()
-        const expected = mediaTypeOf(endpoint)
-        // RFC 9110 §15.5.16: a 415 tells in Accept what would have been taken.
-        if (expected !== null) reply.header('accept', expected)
         checkHeaders(endpoint, request.headers)
-        reply.removeHeader('accept')
+        refuseDeclaredSize(endpoint, request)
       },
       handler: async (request, reply) => {
-        const result = await endpoint.handle(await unchecked(endpoint, request, reply))
-        return sendAnswer(endpoint, reply, result)
+        const asked = await unchecked(endpoint, request, reply)
+        try {
+          return sendAnswer(endpoint, reply, await endpoint.handle(asked))
+        } catch (thrown) {
+          if (asked.body.kind === 'upload') await discardReceived(asked.body.parts.received, request.log)
+          throw thrown
+        }
       },
     })
   }
-
-  api.setNotFoundHandler((request, reply) => {
-    request.caller = authenticate(build, request.headers)
-    const path = new URL(request.url, 'http://host').pathname.slice(api.prefix.length)
-    const methods = methodsOf(endpoints, path)
-    if (methods.length === 0) throw noSuchPath()
-    reply.header('allow', methods.join(', '))
-    throw new WaybillError('METHOD_NOT_ALLOWED', `The path does not take the method ${request.method}`)
-  })
-  api.setErrorHandler((thrown, request, reply) => sendFailure(request, reply, thrown))
-}
-
-function noSuchPath(): WaybillError {
-  return new WaybillError('NOT_FOUND', 'No such path')
 }
 
 async function unchecked(endpoint: Endpoint, request: FastifyRequest, reply: FastifyReply) {
@@ -65,6 +59,7 @@ async function unchecked(endpoint: Endpoint, request: FastifyRequest, reply: Fas
   return {
     path: { ...(request.params as Record<string, string>) },
     query: { ...(request.query as Record<string, unknown>) },
+    headers: request.headers,
     body: await bodyOf(endpoint, request),
     caller: request.caller,
     log: request.log,
@@ -82,6 +77,10 @@ async function bodyOf(endpoint: Endpoint, request: FastifyRequest): Promise<Unch
 function sendAnswer(endpoint: Endpoint, reply: FastifyReply, result: unknown): FastifyReply {
   const { answer } = endpoint
   if (answer.kind === 'data') return reply.code(answer.status).send(success(result))
+  if (answer.kind === 'choice') {
+    const { status, data } = result as ChosenAnswer<number, unknown>
+    return reply.code(status).send(success(data))
+  }
   if (answer.kind === 'empty') return reply.code(204).send()
   if (answer.kind === 'file') return sendFile(reply, result as FileAnswer)
   const { status, body } = result as BareAnswer<unknown>

@@ -1,35 +1,75 @@
+import type { IncomingMessage } from 'node:http'
+import type { Readable } from 'node:stream'
+import type { Multipart, MultipartFile } from '@fastify/multipart'
 import type { FastifyRequest } from 'fastify'
-import type { BodyDescription, UploadedFile, UploadedParts } from '../../runtime/endpoint/endpoint.ts'
+import {
+  refusalOfFile,
+  type BodyDescription,
+  type Endpoint,
+  type ReceivedFile,
+  type UploadedFile,
+  type UploadedParts,
+} from '../../runtime/endpoint/endpoint.ts'
 import { reasonOf, validationFailure, WaybillError } from '../../runtime/errors.ts'
+import type { Log } from '../../runtime/log.ts'
+import { youngMemoryKeeper } from '../../runtime/young-memory.ts'
 import { invalidBody, tooLarge } from './envelope.ts'
 
 type UploadDescription = BodyDescription & { readonly kind: 'upload' }
 
 /** Bound of one text part. */
 const FIELD_LIMIT_BYTES = 1024 * 1024
+/** Bound of all that is held in memory of an upload whose files are not. */
+const HELD_LIMIT_BYTES = 64 * 1024
 const PARTS_LIMIT = 20
-/** Boundaries and part headers beside the content itself. */
+/** Boundaries, part headers and text beside the files themselves. */
 const FRAMING_BYTES = 64 * 1024
+/** How much of a refused body is still read, and for how long, so that its sender comes to read the answer. */
+const DRAIN_LIMIT_BYTES = 64 * 1024 * 1024
+const DRAIN_LIMIT_MS = 10_000
+
+/** Refuses a request by what it says of its size, before any of it is read. */
+export function refuseDeclaredSize(endpoint: Pick<Endpoint, 'body'>, request: FastifyRequest): void {
+  const { body } = endpoint
+  if (body?.kind !== 'upload') return
+  if (Number(request.headers['content-length'] ?? 0) <= body.maxBytes + FRAMING_BYTES) return
+  drain(request.raw)
+  throw tooLarge()
+}
 
 /**
- * Reads a multipart body whole, within the endpoint's bound. A text part under a file's name counts as that file:
- * people paste PEM into forms.
+ * Reads a multipart body within the endpoint's bound. Files are held in memory, or handed on while they come in where
+ * the endpoint receives them. What is refused leaves nothing behind. A text part under a file's name counts as that
+ * file: people paste PEM into forms.
  */
 export async function readUpload(request: FastifyRequest, body: UploadDescription): Promise<UploadedParts> {
-  if (Number(request.headers['content-length'] ?? 0) > body.maxBytes + FRAMING_BYTES) throw tooLarge()
+  const received = new Map<string, ReceivedFile>()
   try {
-    return await collect(request, body)
+    return body.receive === undefined
+      ? await collect(request, body)
+      : await receiveAll(request, body, body.receive, received)
   } catch (thrown) {
-    if (thrown instanceof WaybillError) throw thrown
+    drain(request.raw)
+    await discardReceived(received, request.log)
+    if (thrown instanceof WaybillError || thrown instanceof ReceiverFailure) throw causeOf(thrown)
     throw exceedsLimit(thrown) ? tooLarge() : invalidBody(reasonOf(thrown))
   }
 }
 
-async function collect(request: FastifyRequest, body: UploadDescription): Promise<UploadedParts> {
-  const files = new Map<string, UploadedFile>()
-  const fields = new Map<string, string>()
-  let total = 0
-  const parts = request.parts({
+/** Undoes what was received for a request that failed. A failure of that hides no other. */
+export async function discardReceived(
+  received: ReadonlyMap<string, ReceivedFile>,
+  log: Pick<Log, 'warn'>,
+): Promise<void> {
+  for (const [part, file] of received) {
+    await file.discard().catch((error: unknown) => {
+      log.warn({ part, reason: reasonOf(error) }, 'A received file cannot be discarded')
+    })
+  }
+}
+
+function partsOf(request: FastifyRequest, body: UploadDescription): AsyncIterableIterator<Multipart> {
+  return request.parts({
     limits: {
       fileSize: body.maxBytes,
       fieldSize: Math.min(FIELD_LIMIT_BYTES, body.maxBytes),
@@ -39,8 +79,20 @@ async function collect(request: FastifyRequest, body: UploadDescription): Promis
       parts: PARTS_LIMIT,
       headerPairs: 20,
     },
+    ...(body.receive === undefined
+      ? {}
+      : {
+          isPartAFile: (name: string | undefined, _type: string | undefined, fileName: string | undefined) =>
+            fileName !== undefined || (name !== undefined && name in body.files),
+        }),
   })
-  for await (const part of parts) {
+}
+
+async function collect(request: FastifyRequest, body: UploadDescription): Promise<UploadedParts> {
+  const files = new Map<string, UploadedFile>()
+  const fields = new Map<string, string>()
+  let total = 0
+  for await (const part of partsOf(request, body)) {
     const name = part.fieldname
     if (files.has(name) || fields.has(name)) throw validationFailure({ [name]: 'must be sent once' })
     if (part.type === 'file') {
@@ -57,9 +109,86 @@ async function collect(request: FastifyRequest, body: UploadDescription): Promis
     }
     if (total > body.maxBytes) throw tooLarge()
   }
-  return { files, fields }
+  return { files, received: new Map(), fields }
+}
+
+async function receiveAll(
+  request: FastifyRequest,
+  body: UploadDescription,
+  receive: NonNullable<UploadDescription['receive']>,
+  received: Map<string, ReceivedFile>,
+): Promise<UploadedParts> {
+  const fields = new Map<string, string>()
+  let held = 0
+  const keepYoung = youngMemoryKeeper()
+  request.raw.on('data', (chunk: Buffer) => keepYoung(chunk.length))
+  for await (const part of partsOf(request, body)) {
+    const name = part.fieldname
+    if (received.has(name) || fields.has(name)) throw validationFailure({ [name]: 'must be sent once' })
+    if (part.type === 'file') {
+      // Not read to its end only to be refused then.
+      if (!(name in body.files)) throw validationFailure({ [name]: refusalOfFile(body, name) })
+      const file = await receiveFile(part, receive)
+      if (part.file.bytesRead > 0 || (part.filename ?? '') !== '') received.set(name, file)
+      else await file.discard()
+    } else {
+      const text = String(part.value)
+      held += Buffer.byteLength(text)
+      if (part.valueTruncated || held > HELD_LIMIT_BYTES) throw tooLarge()
+      fields.set(name, text)
+    }
+  }
+  return { files: new Map(), received, fields }
+}
+
+/** What the receiver itself failed with: no fault of the body. */
+class ReceiverFailure extends Error {}
+
+function causeOf(thrown: Error): unknown {
+  return thrown instanceof ReceiverFailure ? thrown.cause : thrown
+}
+
+/** Hands a file on. The moment it is too large or breaks off, the receiver is told by a failure of the stream. */
+async function receiveFile(
+  part: MultipartFile,
+  receive: NonNullable<UploadDescription['receive']>,
+): Promise<ReceivedFile> {
+  const { file } = part
+  let broken: Error | null = null
+  file.once('error', (error: Error) => {
+    broken ??= error
+  })
+  file.once('limit', () => {
+    broken = tooLarge()
+    file.destroy(broken)
+  })
+  const bytes: Readable = file
+  try {
+    return await receive({ fileName: part.filename ?? '', contentType: part.mimetype, bytes })
+  } catch (thrown) {
+    if (broken !== null) throw broken
+    throw new ReceiverFailure('A file cannot be received', { cause: thrown })
+  }
 }
 
 function exceedsLimit(thrown: unknown): boolean {
   return thrown instanceof Error && 'statusCode' in thrown && thrown.statusCode === 413
+}
+
+/**
+ * Reads on what still comes of a refused body and drops it. A connection that is closed while its client sends breaks
+ * for the client before it has read why. One that sends on and on is closed all the same.
+ */
+function drain(request: IncomingMessage): void {
+  if (request.readableEnded || request.destroyed) return
+  let left = DRAIN_LIMIT_BYTES
+  const timer = setTimeout(() => request.destroy(), DRAIN_LIMIT_MS).unref()
+  request.once('close', () => clearTimeout(timer))
+  request.once('end', () => clearTimeout(timer))
+  request.unpipe()
+  request.on('data', (chunk: Buffer) => {
+    left -= chunk.length
+    if (left < 0) request.destroy()
+  })
+  request.resume()
 }

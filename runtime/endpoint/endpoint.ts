@@ -4,7 +4,13 @@ import type { ErrorCode } from '../errors.ts'
 import { validationFailure } from '../errors.ts'
 import type { Log } from '../log.ts'
 import { checkedCreation, changeFrom, type Change, type RecordRules } from './record-rules.ts'
-import { checked, checkedQuery, checkedWithReferences, unstorableProperties } from './validation.ts'
+import {
+  checked,
+  checkedHeaders,
+  checkedQuery,
+  checkedWithReferences,
+  unstorableProperties,
+} from './validation.ts'
 
 /**
  * An endpoint is one description: method, path, schemas, the errors it may give and a handler. Validation, envelope
@@ -37,9 +43,28 @@ export interface UploadedFile {
   readonly bytes: Buffer
 }
 
-/** The parts of a `multipart/form-data` body by name. A text part is a field, a part with a file name a file. */
-export interface UploadedParts {
+/** A file of an upload while it comes in: what its part says of it, and its bytes. */
+export interface IncomingFile {
+  /** As the client calls it; empty for none. */
+  readonly fileName: string
+  /** A media type in lower case without parameters; `text/plain` where the part says nothing. */
+  readonly contentType: string
+  readonly bytes: Readable
+}
+
+/** What was made of an incoming file. */
+export interface ReceivedFile {
+  /** Undoes it: the request is refused or has failed. */
+  readonly discard: () => Promise<void>
+}
+
+/**
+ * The parts of a `multipart/form-data` body by name. A text part is a field, a part with a file name a file: held in
+ * memory, or received while it came in.
+ */
+export interface UploadedParts<R extends ReceivedFile = ReceivedFile> {
   readonly files: ReadonlyMap<string, UploadedFile>
+  readonly received: ReadonlyMap<string, R>
   readonly fields: ReadonlyMap<string, string>
 }
 
@@ -67,10 +92,24 @@ export type BodyDescription =
       ) => Promise<Readonly<Record<string, string>>>
     }
   | { readonly kind: 'update'; readonly rules: RecordRules | ChosenRules }
+  /** What an action is told that makes or changes no record of its own. */
+  | {
+      readonly kind: 'action'
+      /** In the OpenAPI document. */
+      readonly name: string
+      readonly schema: ZodObject
+      /** A request without a body counts as one with an empty object. */
+      readonly optional?: true
+    }
   | {
       readonly kind: 'upload'
-      /** Bound of the whole body. */
+      /** Bound of the whole body; of each file where files are received while they come in. */
       readonly maxBytes: number
+      /**
+       * Takes a file while it comes in, whatever part it is; without it files are held in memory. It rejects when
+       * `bytes` fails, and has left nothing behind then.
+       */
+      readonly receive?: (file: IncomingFile) => Promise<ReceivedFile>
       /** Name and meaning of each part; those of `required` must be there. */
       readonly files: Readonly<Record<string, string>>
       readonly fields: Readonly<Record<string, string>>
@@ -84,6 +123,11 @@ export type AnswerDescription =
       readonly status: 200 | 201
       readonly schema: ZodType
       readonly description: string
+    }
+  /** One of several successes, each with a status of its own and `{data, error: null}` around what its schema says. */
+  | {
+      readonly kind: 'choice'
+      readonly byStatus: Readonly<Record<number, { readonly schema: ZodType; readonly description: string }>>
     }
   | { readonly kind: 'empty'; readonly description: string }
   /** JSON without the envelope, with one schema for all statuses. */
@@ -106,30 +150,57 @@ export interface BareAnswer<T> {
   readonly body: T
 }
 
+/** The success that was chosen. */
+export interface ChosenAnswer<Status, T> {
+  readonly status: Status
+  readonly data: T
+}
+
+type ChosenOf<C> = {
+  [Status in keyof C]: C[Status] extends { schema: infer S extends ZodType }
+    ? ChosenAnswer<Status, z.input<S>>
+    : never
+}[keyof C]
+
 type BodyOf<B> = B extends { kind: 'create'; rules: RecordRules<infer S> }
   ? z.output<S>
   : B extends { kind: 'update'; rules: RecordRules<infer S> }
     ? Change<z.output<S>>
-    : B extends { kind: 'create' }
-      ? Record<string, unknown>
-      : B extends { kind: 'update' }
-        ? Change<Record<string, unknown>>
-        : B extends { kind: 'upload' }
-          ? UploadedParts
-          : undefined
+    : B extends { kind: 'action'; schema: infer S extends ZodObject }
+      ? z.output<S>
+      : B extends { kind: 'create' }
+        ? Record<string, unknown>
+        : B extends { kind: 'update' }
+          ? Change<Record<string, unknown>>
+          : B extends {
+                kind: 'upload'
+                receive: (file: IncomingFile) => Promise<infer R extends ReceivedFile>
+              }
+            ? UploadedParts<R>
+            : B extends { kind: 'upload' }
+              ? UploadedParts
+              : undefined
 
 type ResultOf<A> = A extends { kind: 'data'; schema: infer S extends ZodType }
   ? z.input<S>
-  : A extends { kind: 'bare'; schema: infer S extends ZodType }
-    ? BareAnswer<z.input<S>>
-    : A extends { kind: 'file' }
-      ? FileAnswer
-      : undefined
+  : A extends { kind: 'choice'; byStatus: infer C }
+    ? ChosenOf<C>
+    : A extends { kind: 'bare'; schema: infer S extends ZodType }
+      ? BareAnswer<z.input<S>>
+      : A extends { kind: 'file' }
+        ? FileAnswer
+        : undefined
 
 /** The parsed request, typed from the description. */
-export interface EndpointRequest<P extends ZodObject, Q extends ZodObject, B> extends RequestContext {
+export interface EndpointRequest<
+  P extends ZodObject,
+  Q extends ZodObject,
+  B,
+  H extends ZodObject,
+> extends RequestContext {
   readonly path: z.output<P>
   readonly query: z.output<Q>
+  readonly headers: z.output<H>
   readonly body: BodyOf<B>
 }
 
@@ -138,6 +209,7 @@ export interface EndpointDescription<
   Q extends ZodObject,
   B extends BodyDescription | undefined,
   A extends AnswerDescription,
+  H extends ZodObject,
 > {
   readonly method: Method
   /** Below `/api/v1`, with parameters in braces: `/organizations/{id}`. */
@@ -150,17 +222,21 @@ export interface EndpointDescription<
   readonly public?: true
   readonly params?: P
   readonly query?: Q
+  /** The headers that the handler reads, by their names in the usual case. */
+  readonly headers?: H
   readonly body?: B
   readonly answer: A
   /** Codes beside those that the mechanism itself gives. */
   readonly errors?: readonly ErrorCode[]
-  readonly handle: (request: EndpointRequest<P, Q, B>) => Promise<ResultOf<A>> | ResultOf<A>
+  readonly handle: (request: EndpointRequest<P, Q, B, H>) => Promise<ResultOf<A>> | ResultOf<A>
 }
 
 /** What the HTTP face has read of a request and not yet checked. */
 export interface UncheckedRequest extends RequestContext {
   readonly path: Readonly<Record<string, string>>
   readonly query: Readonly<Record<string, unknown>>
+  /** By names in lower case. */
+  readonly headers: Readonly<Record<string, unknown>>
   readonly body: UncheckedBody
 }
 
@@ -180,6 +256,7 @@ export interface Endpoint {
   readonly public: boolean
   readonly params: ZodObject | undefined
   readonly query: ZodObject | undefined
+  readonly headers: ZodObject | undefined
   readonly body: BodyDescription | undefined
   readonly answer: AnswerDescription
   readonly errors: readonly ErrorCode[]
@@ -192,8 +269,9 @@ export function endpoint<
   Q extends ZodObject,
   const B extends BodyDescription | undefined,
   A extends AnswerDescription,
->(description: EndpointDescription<P, Q, B, A>): Endpoint {
-  const { params, query, body } = description
+  H extends ZodObject,
+>(description: EndpointDescription<P, Q, B, A, H>): Endpoint {
+  const { params, query, headers, body } = description
   return {
     method: description.method,
     path: description.path,
@@ -204,6 +282,7 @@ export function endpoint<
     public: description.public ?? false,
     params,
     query,
+    headers,
     body,
     answer: description.answer,
     errors: description.errors ?? [],
@@ -216,6 +295,7 @@ export function endpoint<
         ...request,
         path,
         query: (query === undefined ? {} : checkedQuery(query, request.query)) as z.output<Q>,
+        headers: (headers === undefined ? {} : checkedHeaders(headers, request.headers)) as z.output<H>,
         body: (await parseBody(body, request, path)) as BodyOf<B>,
       }
       return description.handle(parsed)
@@ -236,6 +316,7 @@ async function parseBody(
   if (request.body.kind !== 'json') throw new Error('The HTTP face gave a JSON endpoint another body')
   const { value } = request.body
   refuseUnstorable(value)
+  if (body.kind === 'action') return checked(body.schema, value)
   const rules = 'choose' in body.rules ? body.rules.choose(request) : body.rules
   if (body.kind === 'update') return changeFrom(rules, value, path)
   const { references = async () => ({}) } = body
@@ -245,17 +326,22 @@ async function parseBody(
   )
 }
 
+/** Why a file cannot come under this name. */
+export function refusalOfFile(body: BodyDescription & { kind: 'upload' }, name: string): string {
+  return name in body.fields ? 'must be text, not a file' : 'unknown part'
+}
+
 function checkedParts(body: BodyDescription & { kind: 'upload' }, parts: UploadedParts): UploadedParts {
   const refused: Record<string, string> = {}
   for (const name of parts.files.keys()) {
-    if (!(name in body.files))
-      refused[name] = name in body.fields ? 'must be text, not a file' : 'unknown part'
+    if (!(name in body.files)) refused[name] = refusalOfFile(body, name)
   }
   for (const name of parts.fields.keys()) {
     if (!(name in body.fields)) refused[name] = name in body.files ? 'must be a file' : 'unknown part'
   }
   for (const name of body.required) {
-    if (!parts.files.has(name) && !parts.fields.has(name)) refused[name] ??= 'is required'
+    if (!parts.files.has(name) && !parts.received.has(name) && !parts.fields.has(name))
+      refused[name] ??= 'is required'
   }
   if (Object.keys(refused).length > 0) throw validationFailure(refused)
   refuseUnstorable(Object.fromEntries(parts.fields))

@@ -64,12 +64,12 @@ export function searchText(description: string) {
 /** A list's answer: the page under its plural key, `total`, `limit` and `offset`. */
 export function listOf<K extends string, S extends ZodType>(key: K, item: S) {
   // A computed key widens to string; the cast says which one it is.
-  const page = { [key]: z.array(item) } as Record<K, z.ZodArray<S>>
+  const page = { [key]: z.array(item).describe('The page.') } as Record<K, z.ZodArray<S>>
   return z.object({
     ...page,
-    total: z.int().min(0).describe('Records that match the filters.'),
-    limit: z.int().min(1).max(LARGEST_LIMIT),
-    offset: z.int().min(0),
+    total: z.int().min(0).describe('Records that match the filters, on all pages.'),
+    limit: z.int().min(1).max(LARGEST_LIMIT).describe('The largest number of records on the page.'),
+    offset: z.int().min(0).describe('Records before the page.'),
   })
 }
 

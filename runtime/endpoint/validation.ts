@@ -35,6 +35,15 @@ export function checkedQuery<S extends ZodObject>(
   throw validationFailure(details)
 }
 
+/** The headers that the schema names, whose names have no case; the others are nobody's matter. */
+export function checkedHeaders<S extends ZodObject>(
+  schema: S,
+  headers: Readonly<Record<string, unknown>>,
+): z.output<S> {
+  const named = Object.keys(schema.shape).map((name) => [name, headers[name.toLowerCase()]] as const)
+  return checked(schema, Object.fromEntries(named.filter(([, value]) => value !== undefined)))
+}
+
 /** What a body refers to and is not there, by property. A value that no reference can have is not looked at. */
 export type RefusalsOfReferences = () => Promise<Readonly<Record<string, string>>>
 

@@ -53,6 +53,10 @@ export class Instance {
     return this.#machine.state.status
   }
 
+  get hasStarted(): boolean {
+    return this.#machine.run > 0
+  }
+
   view(): ServiceInstance {
     const { state, restarts } = this.#machine
     return {
@@ -103,6 +107,8 @@ export class Instance {
   #act(effect: Effect): void {
     switch (effect.kind) {
       case 'spawn':
+        // The one before has ended: a stop while the settings are read must not be told to it.
+        this.#thread = null
         void this.#spawn(effect.run)
         return
       case 'ask_stop':

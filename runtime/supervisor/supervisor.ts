@@ -62,6 +62,11 @@ export class Supervisor {
     return this.#instances.get(keyOf(type, name))?.view() ?? null
   }
 
+  /** Whether somebody has tried to start the instance since it is listed. */
+  hasStarted(type: string, name: string): boolean {
+    return this.#instances.get(keyOf(type, name))?.hasStarted ?? false
+  }
+
   /** Called with the instance after each change of its state. The answer ends it. */
   onChange(listener: (instance: ServiceInstance) => void): () => void {
     this.#listeners.add(listener)

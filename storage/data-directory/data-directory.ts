@@ -1,6 +1,7 @@
 import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { reasonOf } from '../../runtime/errors.ts'
 import { makeDirectory } from '../durable-file.ts'
 import { StorageError } from '../storage-error.ts'
@@ -17,6 +18,9 @@ const LOCK = 'waybill.lock'
 const HOLDER = 'waybill.pid'
 /** `SQLITE_BUSY`, https://sqlite.org/rescode.html#busy */
 const SQLITE_BUSY = 5
+/** Of several that try at the same moment each can keep the others out: so long everybody tries again. */
+const UNCLEAR_MS = 10_000
+const RETRY_MS = 50
 /** Keeps locks from the garbage collector, which would close them. */
 const held = new Set<DatabaseSync>()
 
@@ -66,23 +70,47 @@ export async function openDataDirectory(directory: string): Promise<DataDirector
  * a native module. The file must not be opened otherwise in this process: POSIX drops all locks of a process on a
  * file when any descriptor of it is closed.
  */
-async function lockOf(path: string): Promise<DatabaseSync> {
-  const file = join(path, LOCK)
+function tryLock(path: string): DatabaseSync | null {
   let lock: DatabaseSync | undefined
   try {
-    lock = new DatabaseSync(file, { timeout: 0 })
+    lock = new DatabaseSync(join(path, LOCK), { timeout: 0 })
     lock.exec('begin exclusive')
     return lock
   } catch (thrown) {
     lock?.close()
-    if (!isBusy(thrown)) {
-      throw new StorageError(`The data directory ${path} cannot be locked: ${reasonOf(thrown)}`, {
-        cause: thrown,
-      })
+    if (isBusy(thrown)) return null
+    throw new StorageError(`The data directory ${path} cannot be locked: ${reasonOf(thrown)}`, {
+      cause: thrown,
+    })
+  }
+}
+
+/** Who holds the lock says so in the pid file. As long as nobody does, who was kept out may have met another's try. */
+async function lockOf(path: string): Promise<DatabaseSync> {
+  const deadline = performance.now() + UNCLEAR_MS
+  for (;;) {
+    const lock = tryLock(path)
+    if (lock !== null) return lock
+    const pid = await holderOf(path)
+    if ((pid !== null && isRunning(pid)) || performance.now() > deadline) {
+      const who = pid === null ? '' : ` (pid ${pid})`
+      throw new StorageError(`The data directory ${path} is in use by another process${who}`)
     }
-    const pid = await readFile(join(path, HOLDER), 'utf8').catch(() => '')
-    const who = /^\d+\n$/.test(pid) ? ` (pid ${pid.trim()})` : ''
-    throw new StorageError(`The data directory ${path} is in use by another process${who}`, { cause: thrown })
+    await sleep(Math.random() * RETRY_MS)
+  }
+}
+
+async function holderOf(path: string): Promise<number | null> {
+  const text = await readFile(join(path, HOLDER), 'utf8').catch(() => '')
+  return /^\d+\n$/.test(text) ? Number(text) : null
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (thrown) {
+    return (thrown as NodeJS.ErrnoException).code === 'EPERM'
   }
 }
 

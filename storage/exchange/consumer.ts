@@ -46,7 +46,7 @@ export class Consumer {
   readonly #inHand = new Map<number, Promise<void>>()
   readonly #renewal: NodeJS.Timeout
   #wakes = 1
-  #claiming = false
+  #claiming: Promise<void> | null = null
   #stopping = false
 
   private constructor(options: ConsumerOptions, ownerPrefix: string) {
@@ -72,22 +72,22 @@ export class Consumer {
     return consumer
   }
 
-  /** Claims nothing more and resolves when what is in hand is settled. */
+  /** Claims nothing more and resolves when what is in hand is settled, and what a claim under way still brings. */
   async stop(): Promise<void> {
     this.#stopping = true
-    while (this.#inHand.size > 0) await Promise.all(this.#inHand.values())
+    while (this.#claiming !== null || this.#inHand.size > 0)
+      await Promise.all([this.#claiming, ...this.#inHand.values()])
     clearInterval(this.#renewal)
   }
 
   #wake(): void {
     this.#wakes += 1
-    if (this.#claiming) return
-    this.#claiming = true
-    // Not at once: deliveries that were settled together free their places together, and one claim fills them all.
-    setImmediate(() => void this.#claimAll())
+    if (!this.#stopping) this.#claiming ??= this.#claimAll()
   }
 
   async #claimAll(): Promise<void> {
+    // Not at once: deliveries that were settled together free their places together, and one claim fills them all.
+    await new Promise((resolve) => setImmediate(resolve))
     let seen = 0
     // Once more whenever an announcement came while the last claim was under way.
     while (!this.#stopping && seen !== this.#wakes) {
@@ -99,7 +99,7 @@ export class Consumer {
       if (claimed.length < free) seen = wakes
       if (claimed.length === 0 && this.#inHand.size === 0) this.#options.context.drained()
     }
-    this.#claiming = false
+    this.#claiming = null
   }
 
   async #claim(limit: number): Promise<readonly ClaimedDelivery[]> {

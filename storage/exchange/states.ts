@@ -39,6 +39,17 @@ export const DELIVERY_MOVES = {
 
 export type DeliveryState = keyof typeof DELIVERY_MOVES
 
+/** From these an operator may ask for a redelivery (specification, 3.3). */
+export const REDELIVERABLE_STATES = [
+  'failed',
+  'stalled',
+  'retrying',
+  'delivered',
+] as const satisfies readonly DeliveryState[]
+
+/** The stages of a message that may be redispatched: all but the one in which its source owns it. */
+export const REDISPATCHABLE_STAGES = ['dispatched', 'settled'] as const satisfies readonly Stage[]
+
 export const HISTORY_KINDS = [
   'status_changed',
   'delivery_changed',

@@ -2,9 +2,15 @@ import type { Migration } from '@mikro-orm/migrations'
 import type { Constructor } from '@mikro-orm/postgresql'
 import { Foundation } from './001-foundation.ts'
 import { DeliveryFunctions } from './002-delivery-functions.ts'
+import { CertificateImports } from './003-certificate-imports.ts'
+import { MessageRequests } from './004-message-requests.ts'
+import { Stats } from './005-stats.ts'
 
 /** Every migration, in order. The name is what the database remembers: it never changes once it is released. */
 export const MIGRATIONS: readonly { readonly name: string; readonly migration: Constructor<Migration> }[] = [
   { name: '001-foundation', migration: Foundation },
   { name: '002-delivery-functions', migration: DeliveryFunctions },
+  { name: '003-certificate-imports', migration: CertificateImports },
+  { name: '004-message-requests', migration: MessageRequests },
+  { name: '005-stats', migration: Stats },
 ]

@@ -43,7 +43,25 @@ export async function openStage(
   return Buffer.isBuffer(found) ? Readable.from([found], { objectMode: false }) : found
 }
 
-/** The same for a stage that is held in memory; one above `limitBytes` is refused with a StorageError. */
+/**
+ * The bytes of a stage that its message's record has. One that is neither in journal nor store is lost, which is no
+ * fault of who asks for it.
+ */
+export async function openRecordedStage(
+  on: Queryable,
+  store: PayloadStore,
+  recorded: { readonly messageId: string; readonly stage: PayloadStage; readonly sha256: string },
+): Promise<Readable> {
+  const { messageId, stage, sha256 } = recorded
+  try {
+    return await openStage(on, store, messageId, stage, { sha256 })
+  } catch (thrown) {
+    if (!(thrown instanceof WaybillError)) throw thrown
+    throw new StorageError(`The payload ${messageId}/${stage} is recorded and not stored`, { cause: thrown })
+  }
+}
+
+/** As `openStage`, for a stage that is held in memory; one above `limitBytes` is refused with a StorageError. */
 export async function readStage(
   on: Queryable,
   store: PayloadStore,

@@ -13,6 +13,7 @@ import { Measure, Verify } from './digest.ts'
 import {
   checkedMessageId,
   payloadName,
+  type CheckStep,
   type OpenOptions,
   type PayloadItem,
   type PayloadStore,
@@ -21,7 +22,7 @@ import {
 } from './store.ts'
 
 /** Files are written here and then renamed to their place, so that a place never holds half a file. */
-const DRAFTS = '.incoming'
+export const DRAFTS = '.incoming'
 const DIRECTORY_MODE = 0o700
 const FILE_MODE = 0o600
 const READ_CHUNK_BYTES = 256 * 1024
@@ -40,16 +41,22 @@ export class LocalStore implements PayloadStore {
 
   /** Makes the directory if it is missing. Throws a StorageError when it cannot be used. */
   static async open(path: string): Promise<LocalStore> {
-    const store = new LocalStore(resolve(path))
-    await asStorageError(`The payload directory ${store.directory} cannot be used`, async () => {
-      await makeDirectory(store.#drafts, DIRECTORY_MODE)
-      await syncDirectory(dirname(store.directory))
-    })
+    const store = await LocalStore.prepare(path)
     const checked = await store.check()
     if (checked.ok) return store
     throw new StorageError(
       `The payload directory ${store.directory} cannot be used: ${checked.step}: ${checked.problem}`,
     )
+  }
+
+  /** The same, without trying whether stages can be stored in it. */
+  static async prepare(path: string): Promise<LocalStore> {
+    const store = new LocalStore(resolve(path))
+    await asStorageError(`The payload directory ${store.directory} cannot be used`, async () => {
+      await makeDirectory(store.#drafts, DIRECTORY_MODE)
+      await syncDirectory(dirname(store.directory))
+    })
+    return store
   }
 
   async put(messageId: string, stage: PayloadStage, source: Readable | Buffer): Promise<StoredPayload> {
@@ -123,8 +130,8 @@ export class LocalStore implements PayloadStore {
     })
   }
 
-  check(): Promise<StoreCheck> {
-    return checkStore(this)
+  check(began?: (step: CheckStep) => void): Promise<StoreCheck> {
+    return checkStore(this, began)
   }
 
   /**

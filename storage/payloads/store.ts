@@ -15,9 +15,12 @@ export interface PayloadItem {
   readonly bytes: Buffer
 }
 
+/** What a check does, in order. */
+export const CHECK_STEPS = ['write', 'read', 'compare', 'delete'] as const
+export type CheckStep = (typeof CHECK_STEPS)[number]
+
 export type StoreCheck =
-  | { readonly ok: true }
-  | { readonly ok: false; readonly step: 'write' | 'read' | 'compare' | 'delete'; readonly problem: string }
+  { readonly ok: true } | { readonly ok: false; readonly step: CheckStep; readonly problem: string }
 
 /**
  * Where the stages of messages lie for good: one object for each message and stage, in a directory or a bucket. What
@@ -40,7 +43,7 @@ export interface PayloadStore {
   /** Removes all stages of a message; there may be none. */
   readonly delete: (messageId: string) => Promise<void>
   /** Stores, reads back, compares and deletes a probe. */
-  readonly check: () => Promise<StoreCheck>
+  readonly check: (began?: (step: CheckStep) => void) => Promise<StoreCheck>
 }
 
 export interface OpenOptions {

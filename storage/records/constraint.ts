@@ -1,5 +1,3 @@
-import { DriverException } from '@mikro-orm/core'
-
 /** SQLSTATE of what the database refused. */
 const UNIQUE_VIOLATION = '23505'
 const FOREIGN_KEY_VIOLATION = '23503'
@@ -21,8 +19,9 @@ export async function refusingViolations<T>(
   }
 }
 
+/** The driver's own error says it, and the ORM's around it too. */
 function violatedConstraint(thrown: unknown): string | undefined {
-  if (!(thrown instanceof DriverException)) return undefined
+  if (!(thrown instanceof Error) || !('code' in thrown)) return undefined
   if (thrown.code !== UNIQUE_VIOLATION && thrown.code !== FOREIGN_KEY_VIOLATION) return undefined
   return 'constraint' in thrown && typeof thrown.constraint === 'string' ? thrown.constraint : undefined
 }

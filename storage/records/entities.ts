@@ -5,6 +5,7 @@ import type { Entities } from '../postgres/database.ts'
 import { LocalProfileEntity } from '../profiles/local-profile.ts'
 import { RemoteProfileEntity } from '../profiles/remote-profile.ts'
 import { RouteEntity } from '../routes/route.ts'
+import { SettingsEntity } from '../settings/settings.ts'
 
 /** Every entity that openDatabase must know. */
 export const ENTITIES: Entities = [
@@ -15,4 +16,5 @@ export const ENTITIES: Entities = [
   LocalProfileEntity,
   RemoteProfileEntity,
   PluginConfigurationEntity,
+  SettingsEntity,
 ]

@@ -2,13 +2,15 @@ import type { MikroORM } from '@mikro-orm/postgresql'
 import type { Clock } from '../../runtime/clock.ts'
 import type { PluginType } from '../../runtime/module.ts'
 import { Certificates } from '../certificates/certificates.ts'
+import { CertificateImports } from '../certificates/imports.ts'
 import { Parties } from '../parties/parties.ts'
 import { PluginConfigurations } from '../plugins/plugin-configurations.ts'
 import { PluginTypes } from '../plugins/rules.ts'
-import { LocalProfiles } from '../profiles/local-profiles.ts'
-import { RemoteProfiles } from '../profiles/remote-profiles.ts'
+import { localProfiles, type LocalProfiles } from '../profiles/local-profiles.ts'
+import { remoteProfiles, type RemoteProfiles } from '../profiles/remote-profiles.ts'
 import { Routes } from '../routes/routes.ts'
 import type { SecretBox } from '../secrets/secret-box.ts'
+import { SavedSettings } from '../settings/saved-settings.ts'
 
 /** The repositories of all ordinary records. */
 export interface Records {
@@ -16,10 +18,12 @@ export interface Records {
   readonly partners: Parties
   readonly routes: Routes
   readonly certificates: Certificates
+  readonly certificateImports: CertificateImports
   readonly localProfiles: LocalProfiles
   readonly remoteProfiles: RemoteProfiles
   readonly plugins: PluginConfigurations
   readonly pluginTypes: PluginTypes
+  readonly settings: SavedSettings
 }
 
 export interface RecordsOptions {
@@ -38,9 +42,11 @@ export function openRecords({ orm, box, clock, pluginTypes }: RecordsOptions): R
     partners: Parties.partners(orm),
     routes: new Routes(orm),
     certificates: new Certificates({ orm, box, clock }),
-    localProfiles: new LocalProfiles(orm),
-    remoteProfiles: new RemoteProfiles({ orm, box }),
+    certificateImports: new CertificateImports({ orm, box }),
+    localProfiles: localProfiles(orm),
+    remoteProfiles: remoteProfiles(orm, box),
     plugins: new PluginConfigurations({ orm, box, types }),
     pluginTypes: types,
+    settings: new SavedSettings(orm),
   }
 }

@@ -26,6 +26,15 @@ export interface NewMessage {
   readonly refusal: string | null
   /** False while the source still owns the message and will dispatch it later. */
   readonly dispatch: boolean
+  /** Only of a message that somebody sends by hand. */
+  readonly byHand?: SentByHand
+}
+
+/** It goes to this target, whatever the routes say, now and when it is redispatched. */
+export interface SentByHand {
+  readonly target: string
+  /** Who sent it, as the history tells. */
+  readonly sender: string
 }
 
 export interface AcceptedMessage {
@@ -77,6 +86,8 @@ function toRow(message: NewMessage) {
     duplicate_key: message.duplicateKey?.toString('hex') ?? null,
     refusal: message.refusal,
     dispatch: message.dispatch,
+    chosen_target: message.byHand?.target ?? null,
+    note: message.refusal ?? (message.byHand === undefined ? null : `Sent by ${message.byHand.sender}`),
   }
 }
 
@@ -85,12 +96,14 @@ with input as materialized (
   select * from json_to_recordset($1::json) as i(
     id uuid, direction text, source text, from_party text, to_party text, file_name text, content_type text,
     size_bytes bigint, payloads jsonb, protocols jsonb, source_reference text, duplicate_key text, refusal text,
-    dispatch boolean)
+    dispatch boolean, chosen_target text, note text)
 ), routed as materialized (
   select distinct i.id, r.target_plugin as target
   from input i
   join route r on r.source_plugin = i.source and r."from" in (i.from_party, '*') and r."to" in (i.to_party, '*')
-  where i.dispatch and i.refusal is null
+  where i.dispatch and i.refusal is null and i.chosen_target is null
+  union all
+  select id, chosen_target from input where chosen_target is not null
 ), judged as materialized (
   select i.*, case
     when i.refusal is not null then 'Refused'
@@ -100,12 +113,12 @@ with input as materialized (
   from input i
 ), stored as (
   insert into message (id, direction, stage, status, source, from_party, to_party, file_name, content_type, size_bytes,
-    payloads, protocols, source_reference, duplicate_key, settled_at)
+    payloads, protocols, source_reference, duplicate_key, settled_at, routed)
   select id, direction,
     case status when 'Received' then 'accepted' when 'InProgress' then 'dispatched' else 'settled' end,
     status, source, from_party, to_party, file_name, content_type, size_bytes,
     stamped_stages(payloads), protocols, source_reference, decode(duplicate_key, 'hex'),
-    case when status in ('Refused', 'NotRouted') then now() end
+    case when status in ('Refused', 'NotRouted') then now() end, chosen_target is null
   from judged
   order by duplicate_key, id -- one order for all, so that two batches with the same repeats cannot wait for each other
   on conflict (duplicate_key) do nothing
@@ -126,7 +139,7 @@ with input as materialized (
   select message_id, kind, old_status, new_status, delivery_id, target, new_state, text from (
     select j.id as message_id, 1 as position, 'status_changed' as kind, null as old_status,
       case when j.status = 'Refused' then 'Refused' else 'Received' end as new_status,
-      null::bigint as delivery_id, null as target, null as new_state, j.refusal as text
+      null::bigint as delivery_id, null as target, null as new_state, j.note as text
     from judged j join stored s on s.id = j.id
     union all
     select q.message_id, 2, 'delivery_changed', null, null, q.id, q.target, 'queued', null from queued q

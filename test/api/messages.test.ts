@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto'
+import { hash, randomUUID } from 'node:crypto'
 import t from 'tap'
 import { startApi } from '../support/api.ts'
 
@@ -7,7 +7,7 @@ t.test('/messages', async (t) => {
   const { pool } = database
   const stage = (bytes: string) => ({
     size_bytes: bytes.length,
-    sha256: '0'.repeat(64),
+    sha256: hash('sha256', bytes, 'hex'),
     stored_at: '2026-01-02T03:04:05.000Z',
   })
   const stored = async (facts: {
@@ -128,12 +128,22 @@ t.test('/messages', async (t) => {
     t.same(await ids('?to=nobody'), [])
     t.same(await ids('?since=2026-02-01T01:00:00%2B01:00'), [full, none])
     t.same(await ids('?since=2026-02-01T00:00:00.001Z'), [full])
+    t.same(await ids('?since=2026-02-01t00:00:00.000000z'), [full, none])
+    t.same(await ids('?since=2026-02-01T00:00:00.0000001Z'), [full], 'finer than the database knows')
+    t.same(await ids('?since=0000-01-01T00:00:00Z'), [full, none, bare])
+    t.same(await ids('?since=9999-12-31T23:59:59-23:59'), [])
+    t.same(await ids('?from=globex&to=acme&status=Delivered&since=2026-01-01T00:00:00Z'), [full])
+    t.match((await client.get('/messages?from=globex&limit=1')).data, { total: 2, limit: 1, offset: 0 })
+    t.match((await client.get('/messages?status=Refused&offset=1')).data, { total: 1, messages: [] })
     for (const query of [
       'status=delivered',
       'status=',
       'from=',
       'since=yesterday',
       'since=2026-02-01',
+      'since=2026-02-30T00:00:00Z',
+      'since=2026-02-01T00:00:60Z',
+      'since=2026-02-01T01:00:00+01:00',
       'since=',
     ]) {
       const { error } = await client.get(`/messages?${query}`)

@@ -131,6 +131,7 @@ t.test('what is refused, and in which words', async (t) => {
       'as2id',
       'business_partner_id',
       'endpoint',
+      'partner_certificate_id',
     ])
     const wrong = { local_organization_id: 99, signing_certificate_id: 99, colour: 'red' }
     t.same(await keysOf(client.post('/as2/local-profiles', wrong)), [
@@ -165,7 +166,7 @@ t.test('what is refused, and in which words', async (t) => {
       t.equal(answer.status, 400)
       t.match(
         answer.error?.details?.['certificate'],
-        /no certificate in a supported format \(PEM, DER, PKCS#12\)/,
+        /no certificate in a supported format \(PEM, DER, PKCS#7, PKCS#12\)/,
         text,
       )
     }

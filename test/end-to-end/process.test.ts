@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { access, mkdir, readFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
+import { createConnection, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { isAlive, isRoot, temporaryDirectory, until } from '../support/processes.ts'
@@ -26,6 +26,27 @@ async function databasePid(directory: string): Promise<number> {
   return Number.parseInt(text, 10)
 }
 
+/** A request whose body never comes: as long as it is open, the process that takes it does not end in order. */
+async function openRequest(t: Test, waybill: Waybill): Promise<Socket> {
+  const { hostname, port } = new URL(waybill.url)
+  const socket = createConnection(Number(port), hostname)
+  t.teardown(async () => socket.destroy())
+  socket.on('error', () => undefined)
+  socket.write(
+    `POST /api/v1/organizations HTTP/1.1\r\nHost: ${hostname}\r\nContent-Type: application/json\r\n` +
+      'Content-Length: 100\r\nExpect: 100-continue\r\n\r\n',
+  )
+  const [answer] = (await once(socket, 'data')) as [Buffer]
+  t.match(answer.toString(), /^HTTP\/1\.1 100 /, 'the request is in hand')
+  return socket
+}
+
+/** Ends what a process that ended at once left running, before its files are removed. */
+async function endDatabase(pid: number): Promise<void> {
+  if (isAlive(pid)) process.kill(pid, 'SIGQUIT')
+  await until(() => !isAlive(pid))
+}
+
 void t.test('a start without settings serves a healthy API and says where it listens', async (t) => {
   const { waybill } = await started(t)
   const health = await fetch(`${waybill.url}/api/v1/health`)
@@ -45,19 +66,42 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
 }
 
 void t.test('a second signal ends the process at once', async (t) => {
-  const { waybill } = await started(t)
+  const { directory, waybill } = await started(t)
+  const database = await databasePid(directory)
+  await openRequest(t, waybill)
   const ended = waybill.stop('SIGTERM')
   // Not the same signal again: two that are pending at once count as one.
   process.kill(waybill.pid, 'SIGINT')
   t.equal(await ended, 1)
+  await endDatabase(database)
 })
 
-void t.test('the echo of a signal, as npm makes it, is not a second one', async (t) => {
+/** What comes within this time of a signal is its echo. */
+const ECHO_MS = 1_000
+
+/** Sends SIGINT, and once more when it is heard. Answers the exit code, and how long the process had for both. */
+async function interruptTwice(t: Test): Promise<{ directory: string; code: number | null; tookMs: number }> {
   const { directory, waybill } = await started(t)
+  const database = await databasePid(directory)
+  const request = await openRequest(t, waybill)
+  const sentAtMs = performance.now()
   const ended = waybill.stop('SIGINT')
-  await until(() => waybill.output.some((line) => line.includes('stopping')) || !waybill.running)
+  await until(() => waybill.output.some((line) => line.includes('stopping')))
   process.kill(waybill.pid, 'SIGINT')
-  t.equal(await ended, 0)
+  request.destroy()
+  const code = await ended
+  const tookMs = performance.now() - sentAtMs
+  await endDatabase(database)
+  return { directory, code, tookMs }
+}
+
+void t.test('the echo of a signal, as npm makes it, is not a second one', async (t) => {
+  let outcome = await interruptTwice(t)
+  // On a machine so busy that the echo may have come too late, that says nothing.
+  for (let tries = 1; tries < 10 && outcome.code !== 0 && outcome.tookMs >= ECHO_MS; tries += 1)
+    outcome = await interruptTwice(t)
+  const { code, directory } = outcome
+  t.equal(code, 0)
   await t.rejects(access(join(directory, 'data', 'waybill.pid')), 'the data directory was given back')
 })
 

@@ -44,7 +44,7 @@ const sorted = (files: FileSet): string[] =>
 
 /** Waits until the exchange is in the middle of its work. */
 async function untilInTheMiddle(waybill: Waybill): Promise<void> {
-  await until(async () => (await countMessages(waybill, 'Delivered')) >= COUNT / 2, 60_000)
+  await until(async () => (await countMessages(waybill, 'Delivered')) >= COUNT / 2)
 }
 
 void t.test('1,000 files dropped at once arrive, each once and byte for byte', async (t) => {
@@ -74,10 +74,12 @@ void t.test(
   async (t) => {
     const { directory, waybill, loop } = await begin(t)
     const files = await makeFiles(join(directory, 'drop'), COUNT)
-    await dropFiles(join(directory, 'drop'), loop.outbox)
+    await dropFiles(join(directory, 'drop'), loop.outbox, COUNT - 100)
     await untilInTheMiddle(waybill)
     await waybill.request('POST', '/services/as2-receiver/receiver/stop')
-    await until(async () => (await countMessages(waybill, 'Retrying')) > 0, 60_000)
+    // The last ones meet a receiver that is not there, however fast the others were.
+    await dropFiles(join(directory, 'drop'), loop.outbox)
+    await until(async () => (await countMessages(waybill, 'Retrying')) > 0)
     await waybill.request('POST', '/services/as2-receiver/receiver/start')
     await untilDelivered(waybill, 2 * files.size)
     await checkAll(t, waybill, loop, files)

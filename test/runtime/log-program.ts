@@ -20,7 +20,7 @@ supervisor.configure({ type: 'obedient', name: 'one', role: 'target' })
 await supervisor.start('obedient', 'one')
 await Promise.allSettled(
   [{ kind: 'log' }, { kind: 'exit', code: 3 }].map((order) =>
-    supervisor.request('obedient', 'one', order, { timeoutMs: 20_000 }),
+    supervisor.request('obedient', 'one', order, { timeoutMs: 120_000 }),
   ),
 )
 await supervisor.shutdown()

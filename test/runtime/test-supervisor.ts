@@ -23,6 +23,16 @@ export interface SavedInstance {
   readonly settings?: unknown
 }
 
+/** Longer than anything takes on the busiest machine: what a test waits for comes, or is broken. */
+const PATIENCE_MS = 120_000
+const PATIENT: Partial<SupervisorLimits> = {
+  startLimitMs: PATIENCE_MS,
+  stopLimitMs: PATIENCE_MS,
+  endLimitMs: PATIENCE_MS,
+  silenceLimitMs: PATIENCE_MS,
+  restartWindowMs: 10 * PATIENCE_MS,
+}
+
 /** A supervisor with configurations that the test may change. The type of an instance is its actor. */
 export class TestSupervisor {
   readonly supervisor: Supervisor
@@ -39,6 +49,7 @@ export class TestSupervisor {
       onAlert: (alert) => this.alerts.push(alert),
       firstBackoffMs: 1,
       largestBackoffMs: 4,
+      ...PATIENT,
       ...options,
     })
     t.teardown(() => this.supervisor.shutdown())
@@ -61,7 +72,7 @@ export class TestSupervisor {
     return this.supervisor.start(instance.actor ?? 'obedient', instance.name)
   }
 
-  order(name: string, order: Order, timeoutMs = 20_000): Promise<unknown> {
+  order(name: string, order: Order, timeoutMs = PATIENCE_MS): Promise<unknown> {
     return this.supervisor.request('obedient', name, order, { timeoutMs })
   }
 
@@ -71,7 +82,7 @@ export class TestSupervisor {
     const deadline = setTimeout(() => {
       const found = this.supervisor.list().find((instance) => instance.name === name)
       reject(new Error(`${name} did not get there: ${JSON.stringify(found)}`))
-    }, 30_000)
+    }, PATIENCE_MS)
     const look = (instance: ServiceInstance): void => {
       if (instance.name === name && expected(instance)) resolve(instance)
     }
@@ -86,7 +97,7 @@ export class TestSupervisor {
 
 /** Polls a condition that no event tells of. */
 export async function eventually(condition: () => boolean | Promise<boolean>, what: string): Promise<void> {
-  const deadline = Date.now() + 20_000
+  const deadline = Date.now() + PATIENCE_MS
   while (!(await condition())) {
     if (Date.now() > deadline) throw new Error(`It did not happen: ${what}`)
     await systemClock.sleep(5)

@@ -1,42 +1,24 @@
-import { z } from 'zod'
 import { installedModules } from '../../actors/registry.ts'
 import { coreEndpoints } from '../../api/rest/endpoints.ts'
+import type { Timeouts } from '../../api/rest/http-server.ts'
 import { API_PREFIX, buildServer, listen } from '../../api/rest/server.ts'
 import { systemClock } from '../../runtime/clock.ts'
 import type { Endpoint } from '../../runtime/endpoint/endpoint.ts'
-import { httpHeaders } from '../../runtime/endpoint/http-headers.ts'
 import { createLog, type Log } from '../../runtime/log.ts'
-import type { PluginType } from '../../runtime/module.ts'
 import { Supervisor } from '../../runtime/supervisor/supervisor.ts'
-import { targetUrl } from '../../runtime/endpoint/target-url.ts'
+import { UploadReader, type UploadReaderOptions } from '../../storage/certificates/reading/upload-reader.ts'
 import { ENTITIES } from '../../storage/records/entities.ts'
 import { LocalStore } from '../../storage/payloads/local-store.ts'
+import { StorageTest } from '../../storage/payloads/storage-test.ts'
+import { storageOf } from '../../storage/settings/storage-settings.ts'
 import type { Database } from '../../storage/postgres/database.ts'
 import { openRecords, type Records } from '../../storage/records/records.ts'
 import { SecretBox } from '../../storage/secrets/secret-box.ts'
 import { ApiClient } from './client.ts'
 import { openTestDatabase, type Teardown } from './database.ts'
 
-/** A type with secrets that belong to a URL. The installed ones of today have none. */
-const posterSettings = z.object({
-  url: targetUrl.describe('Where to post.'),
-  http_basic_password: z.string().default('').describe('Write-only.'),
-  http_headers: httpHeaders.describe('Write-only.'),
-})
-
-const modules = installedModules(['as2', 'file'])
-
-const PLUGIN_TYPES: readonly PluginType[] = [
-  ...modules.flatMap(({ pluginTypes }) => pluginTypes),
-  {
-    type: 'poster',
-    role: 'target',
-    title: 'Poster',
-    settings: posterSettings,
-    secrets: ['http_basic_password', 'http_headers'],
-    actor: new URL('../../actors/file/writer.ts', import.meta.url),
-  },
-]
+/** The modules that the product installs. */
+const ALL_MODULES = ['as2', 'file', 'http-poster', 'notifications']
 
 export interface TestApi {
   readonly client: ApiClient
@@ -46,14 +28,23 @@ export interface TestApi {
   readonly records: Records
   readonly box: SecretBox
   readonly supervisor: Supervisor
+  readonly uploadReader: UploadReader
+  /** Where the payloads lie. */
+  readonly directory: string
 }
 
 export interface TestApiOptions {
   readonly build?: 'developer' | 'release'
   readonly allowedOrigins?: readonly string[]
+  readonly publicUrl?: string
+  readonly timeouts?: Partial<Timeouts>
   /** More endpoints than the product's. */
   readonly endpoints?: readonly Endpoint[]
+  /** The installed modules; all of them when left out. */
+  readonly modules?: readonly string[]
   readonly log?: Log
+  /** How uploads of certificates are read; left out: as the product does. */
+  readonly reader?: Pick<UploadReaderOptions, 'limits' | 'thread'>
 }
 
 /** The REST API on a free port of loopback, with a database and a supervisor of its own. */
@@ -65,7 +56,9 @@ export async function startApi(
   const build = options.build ?? 'developer'
   const database = await openTestDatabase(t, ENTITIES)
   const box = new SecretBox('a key for tests alone')
-  const records = openRecords({ orm: database.orm, box, clock: systemClock, pluginTypes: PLUGIN_TYPES })
+  const modules = installedModules(options.modules ?? ALL_MODULES)
+  const pluginTypes = modules.flatMap((module) => module.pluginTypes)
+  const records = openRecords({ orm: database.orm, box, clock: systemClock, pluginTypes })
   const directory = t.testdir()
   const supervisor = new Supervisor({
     node: 'test',
@@ -91,6 +84,8 @@ export async function startApi(
     onAlert: () => undefined,
   })
   t.teardown(() => supervisor.shutdown())
+  const uploadReader = new UploadReader({ log, ...options.reader })
+  t.teardown(() => uploadReader.close())
   const services = {
     ...records,
     pool: database.pool,
@@ -100,6 +95,9 @@ export async function startApi(
     clock: systemClock,
     node: 'test',
     startedAt: new Date(),
+    storageInUse: storageOf(await records.settings.get()),
+    storageTest: new StorageTest({ clock: systemClock }),
+    uploadReader,
   }
   const server = await buildServer({
     endpoints: [
@@ -107,13 +105,18 @@ export async function startApi(
       ...modules.flatMap((module) => module.endpoints(services)),
       ...(options.endpoints ?? []),
     ],
-    config: { build, allowedOrigins: options.allowedOrigins ?? [], publicUrl: 'http://localhost:8080' },
+    config: {
+      build,
+      allowedOrigins: options.allowedOrigins ?? [],
+      publicUrl: options.publicUrl ?? 'http://localhost:8080',
+    },
     version: '0.0.0',
     log,
+    timeouts: options.timeouts ?? {},
   })
   t.teardown(() => server.close())
   const port = await listen(server, { port: 0, host: '127.0.0.1' })
   const base = `http://127.0.0.1:${port}${API_PREFIX}`
   const client = build === 'developer' ? await ApiClient.connect(base) : ApiClient.bare(base)
-  return { client, base, database, records, box, supervisor }
+  return { client, base, database, records, box, supervisor, uploadReader, directory }
 }

@@ -1,7 +1,6 @@
-import { createServer } from 'node:net'
-import { once } from 'node:events'
 import { join } from 'node:path'
 import { makeCertificate, type TestCertificate } from './certificates.ts'
+import { reservePort } from './reserved-port.ts'
 import type { Waybill } from './waybill.ts'
 
 /**
@@ -12,7 +11,8 @@ export interface As2Loop {
   readonly outbox: string
   readonly processed: string
   readonly inbox: string
-  readonly receiverPort: number
+  /** Where the receiver takes messages. */
+  readonly receiverUrl: string
   readonly acme: Side
   readonly globex: Side
 }
@@ -32,7 +32,8 @@ interface Identified {
 
 export async function setUpLoop(waybill: Waybill, options: LoopOptions): Promise<As2Loop> {
   const { directory, concurrency = 5, pollSeconds = 1, settleSeconds = 0, retryInitialSeconds = 1 } = options
-  const receiverPort = await freePort()
+  const receiver = await reservePort()
+  const receiverUrl = `http://${receiver.host}:${receiver.port}/as2`
   const [outbox, processed, inbox] = ['outbox', 'processed', 'inbox'].map((name) =>
     join(directory, name),
   ) as [string, string, string]
@@ -40,7 +41,7 @@ export async function setUpLoop(waybill: Waybill, options: LoopOptions): Promise
   const retry = { retry_initial_seconds: retryInitialSeconds, retry_max_seconds: 10, retry_max_attempts: 50 }
   const configure = (type: string, body: object) =>
     waybill.request('POST', `/plugins/configs?type=${type}`, body)
-  await configure('as2-receiver', { name: 'receiver', host: '127.0.0.1', port: receiverPort })
+  await configure('as2-receiver', { name: 'receiver', ...receiver })
   await configure('file-writer', {
     name: 'writer',
     base_directory: inbox,
@@ -57,7 +58,7 @@ export async function setUpLoop(waybill: Waybill, options: LoopOptions): Promise
     polling_interval: pollSeconds,
     settle_seconds: settleSeconds,
   })
-  await makeProfiles(waybill, { acme, globex, endpoint: `http://127.0.0.1:${receiverPort}/as2` })
+  await makeProfiles(waybill, { acme, globex, endpoint: receiverUrl })
   await waybill.request('POST', '/routes', {
     source_plugin: 'poller',
     from: 'acme',
@@ -65,7 +66,7 @@ export async function setUpLoop(waybill: Waybill, options: LoopOptions): Promise
     target_plugin: 'sender',
   })
   await waybill.request('POST', '/routes', { source_plugin: 'receiver', target_plugin: 'writer' })
-  return { outbox: join(outbox, 'globex'), processed, inbox, receiverPort, acme, globex }
+  return { outbox: join(outbox, 'globex'), processed, inbox, receiverUrl, acme, globex }
 }
 
 /** Starts the four instances, targets first. */
@@ -126,15 +127,4 @@ async function makeProfiles(
       partner_certificate_id: side.certificate,
     })
   }
-}
-
-/** A port that nobody listens on now. */
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  await once(server, 'close')
-  if (address === null || typeof address === 'string') throw new Error('No port')
-  return address.port
 }

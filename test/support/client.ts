@@ -1,5 +1,6 @@
-import { Ajv2020 } from 'ajv/dist/2020.js'
-import { parse } from 'yaml'
+import { DescribedApi, type DescribedOperation, type Exchange } from './described-api.ts'
+
+const ANSWER_LIMIT_MS = 120_000
 
 /** What a test asks for beside method and path. */
 export interface Asking {
@@ -26,34 +27,30 @@ export interface Answer {
   readonly text: string
 }
 
-interface Operation {
-  readonly responses: Readonly<Record<string, { readonly $ref?: string }>>
-}
-
 /**
- * A client of the REST API over real HTTP. It holds every JSON answer against the schema of the OpenAPI document
- * that the server itself serves, and throws when they differ.
+ * A client of the REST API over real HTTP. It holds every answer, and every request that succeeds, against the OpenAPI
+ * document that the server itself serves, and throws when they differ.
  */
 export class ApiClient {
   readonly #base: string
   readonly #headers: Readonly<Record<string, string>>
-  readonly #checker: AnswerChecker | null
+  readonly #described: DescribedApi | null
 
   private constructor(
     base: string,
     headers: Readonly<Record<string, string>>,
-    checker: AnswerChecker | null,
+    described: DescribedApi | null,
   ) {
     this.#base = base
     this.#headers = headers
-    this.#checker = checker
+    this.#described = described
   }
 
   /** `base` is the address with the prefix of the API. */
   static async connect(base: string): Promise<ApiClient> {
     const answer = await fetch(`${base}/openapi.yaml`)
     if (!answer.ok) throw new Error(`The OpenAPI document is answered with ${answer.status}`)
-    return new ApiClient(base, {}, new AnswerChecker(await answer.text()))
+    return new ApiClient(base, {}, new DescribedApi(await answer.text()))
   }
 
   /** A client that sends these headers always and holds the answers against nothing. */
@@ -62,11 +59,18 @@ export class ApiClient {
   }
 
   async ask(method: string, path: string, asking: Asking = {}): Promise<Answer> {
-    const answer = await fetch(this.#base + path, { method, ...this.#requestOf(method, asking) })
+    const answer = await fetch(this.#base + path, {
+      method,
+      ...this.#requestOf(method, asking),
+      // No answer may take so long: a test that waits for one without end tells nothing.
+      signal: AbortSignal.timeout(ANSWER_LIMIT_MS),
+    })
     const text = await answer.text()
     const type = answer.headers.get('content-type') ?? ''
     const body: unknown = type.startsWith('application/json') && text !== '' ? JSON.parse(text) : null
-    this.#checker?.check({ method, path: path.split('?', 1)[0] ?? path, status: answer.status, body })
+    const { status, headers } = answer
+    const sent = sentBy(method, asking)
+    this.#described?.check({ method, path: path.split('?', 1)[0] ?? path, status, headers, text, sent })
     const envelope = (body ?? {}) as { data?: Answer['data']; error?: Answer['error'] }
     return {
       status: answer.status,
@@ -75,6 +79,16 @@ export class ApiClient {
       error: envelope.error ?? null,
       text,
     }
+  }
+
+  /** The served document. */
+  get described(): DescribedApi {
+    if (this.#described === null) throw new Error('This client knows no document')
+    return this.#described
+  }
+
+  operations(): readonly DescribedOperation[] {
+    return this.described.operations
   }
 
   get(path: string, asking?: Asking): Promise<Answer> {
@@ -122,51 +136,19 @@ function formOf(parts: NonNullable<Asking['parts']>): FormData {
   return form
 }
 
-/** Finds an answer's schema in the OpenAPI document by method, path and status. */
-class AnswerChecker {
-  readonly #ajv = new Ajv2020({ strict: false, allErrors: true })
-  readonly #paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
-
-  constructor(document: string) {
-    const parsed = parse(document) as { paths: Record<string, Record<string, Operation>> }
-    this.#paths = parsed.paths
-    this.#ajv.addFormat(
-      'date-time',
-      (text: string) => !Number.isNaN(Date.parse(text)) && /T.*(Z|[+-]\d\d:\d\d)$/.test(text),
-    )
-    this.#ajv.addFormat('uuid', /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/)
-    this.#ajv.addFormat('uri', (text: string) => URL.canParse(text))
-    this.#ajv.addSchema(parsed, 'openapi')
-  }
-
-  check(answer: { method: string; path: string; status: number; body: unknown }): void {
-    const { method, path, status, body } = answer
-    const template = this.#templateOf(path)
-    const operation = template === undefined ? undefined : this.#paths[template]?.[method.toLowerCase()]
-    // An unknown path or method is in no document.
-    if (template === undefined || operation === undefined) return
-    const described = operation.responses[String(status)]
-    if (described === undefined)
-      throw new Error(`${method} ${template} does not describe the status ${status}`)
-    if (body === null) return
-    const place =
-      described.$ref?.slice(1) ?? `/paths/${escaped(template)}/${method.toLowerCase()}/responses/${status}`
-    const valid = this.#ajv.validate({ $ref: `openapi#${place}/content/application~1json/schema` }, body)
-    if (valid) return
-    const problems = this.#ajv.errorsText(this.#ajv.errors)
-    throw new Error(`The answer to ${method} ${path} (${status}) is not as described: ${problems}`)
-  }
-
-  /** The path itself comes before one with parameters. */
-  #templateOf(path: string): string | undefined {
-    if (path in this.#paths) return path
-    return Object.keys(this.#paths).find((template) =>
-      new RegExp(`^${template.replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(path),
-    )
-  }
+/** What a request sends in a body, as the document describes it. */
+function sentBy(method: string, { body, raw, parts }: Asking): Exchange['sent'] {
+  if (method === 'GET' || method === 'HEAD') return undefined
+  if (parts !== undefined) return { parts: Object.keys(parts) }
+  if (typeof raw === 'string') return raw === '' ? undefined : { json: jsonOf(raw) }
+  return body === undefined ? undefined : { json: body }
 }
 
-/** RFC 6901 §3, within a URI fragment. */
-function escaped(step: string): string {
-  return encodeURIComponent(step.replaceAll('~', '~0').replaceAll('/', '~1'))
+function jsonOf(text: string): unknown {
+  try {
+    // A byte order mark is no part of the text.
+    return JSON.parse(text.replace(/^\ufeff/, ''))
+  } catch {
+    return text
+  }
 }

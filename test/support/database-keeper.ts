@@ -1,4 +1,4 @@
-import { rm } from 'node:fs/promises'
+import { readdir, rm } from 'node:fs/promises'
 import { createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -36,7 +36,14 @@ const server = await startEmbedded({
     process.exit(1)
   },
   // The files are thrown away after the run: a crash of the machine need not be survived.
-  settings: { fsync: 'off', full_page_writes: 'off', shared_buffers: '64MB', max_connections: '300' },
+  settings: {
+    fsync: 'off',
+    full_page_writes: 'off',
+    shared_buffers: '64MB',
+    max_connections: '300',
+    // It would now and then be connected to the template, and no copy can be made meanwhile.
+    autovacuum: 'off',
+  },
 })
 await migrate({ url: server.url, log })
 
@@ -71,7 +78,13 @@ function end(): void {
   gate.close()
   void server
     .stop()
+    .then(empty)
     .then(() => lock.release())
-    .then(() => rm(place.directory, { recursive: true, force: true }))
     .finally(() => process.exit(0))
+}
+
+/** Before the lock is given back, and without the lock itself: what is there afterwards may be the next keeper's. */
+async function empty(): Promise<void> {
+  const names = (await readdir(place.directory)).filter((name) => !name.startsWith('waybill.'))
+  await Promise.all(names.map((name) => rm(join(place.directory, name), { recursive: true, force: true })))
 }

@@ -12,13 +12,13 @@ import { plainNode } from './processes.ts'
 /**
  * One embedded PostgreSQL for all test files of a run. A keeper process (database-keeper.ts) is started by the first
  * test that needs it; each test process holds a connection to the keeper as its lease, which the kernel closes
- * with the process. A keeper without leases ends the server, removes its files and exits.
+ * with the process. A keeper without leases ends the server, removes its files and exits; an empty lock file stays.
  */
 
 const PROJECT = fileURLToPath(new URL('../../', import.meta.url))
 const MIGRATIONS = join(PROJECT, 'storage', 'migrations')
-const START_LIMIT_MS = 60_000
-const RETRY_MS = 25
+const START_LIMIT_MS = 180_000
+const RETRY_MS = 50
 
 /** What the keeper tells who leases. */
 export interface TestServer {
@@ -82,13 +82,23 @@ function startKeeper(): ChildProcess {
 async function connectKeeper(path: string): Promise<TestServer | undefined> {
   const socket = await openSocket(path)
   if (socket === undefined) return undefined
-  for await (const line of createInterface({ input: socket })) {
-    // The lease holds as long as the process lives, and must not keep it alive.
-    socket.unref()
-    const server: unknown = JSON.parse(line)
-    if (isTestServer(server)) return server
-  }
-  return undefined
+  const line = await firstLine(socket)
+  // The lease holds as long as the process lives, and must not keep it alive.
+  socket.unref()
+  const server: unknown = JSON.parse(line ?? 'null')
+  return isTestServer(server) ? server : undefined
+}
+
+/** Undefined when the connection ends before, in whatever way. */
+function firstLine(socket: Socket): Promise<string | undefined> {
+  const { promise, resolve } = Promise.withResolvers<string | undefined>()
+  socket.once('close', () => resolve(undefined))
+  // An error is told by `openSocket`'s listener, and `close` follows it.
+  const lines = createInterface({ input: socket })
+  lines.on('error', () => undefined)
+  lines.once('line', resolve)
+  lines.once('close', () => resolve(undefined))
+  return promise
 }
 
 function isTestServer(value: unknown): value is TestServer {

@@ -40,7 +40,7 @@ export async function countMessages(waybill: Waybill, status: string): Promise<n
 }
 
 /** Waits until so many messages are delivered; fails with what the others are. */
-export async function untilDelivered(waybill: Waybill, count: number, limitMs = 90_000): Promise<void> {
+export async function untilDelivered(waybill: Waybill, count: number, limitMs = 300_000): Promise<void> {
   const deadline = performance.now() + limitMs
   for (;;) {
     const delivered = await countMessages(waybill, 'Delivered')

@@ -39,10 +39,19 @@ export async function makeFiles(
   return files
 }
 
-/** Hands all files over at once: each appears complete. */
-export async function dropFiles(folder: string, outbox: string): Promise<void> {
+/** Hands one file over: it is written under a name that no poller looks at, and appears complete. */
+export async function dropFile(outbox: string, name: string, content: string | Uint8Array): Promise<void> {
   await mkdir(outbox, { recursive: true })
-  for (const name of await readdir(folder)) await rename(join(folder, name), join(outbox, name))
+  const draft = join(outbox, `.${name}`)
+  await writeFile(draft, content)
+  await rename(draft, join(outbox, name))
+}
+
+/** Hands all files over at once, or so many of them: each appears complete. */
+export async function dropFiles(folder: string, outbox: string, count = Infinity): Promise<void> {
+  await mkdir(outbox, { recursive: true })
+  for (const name of (await readdir(folder)).slice(0, count))
+    await rename(join(folder, name), join(outbox, name))
 }
 
 /** What lies in a folder now. */

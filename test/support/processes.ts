@@ -29,7 +29,8 @@ export async function temporaryDirectory(t: Teardown, owner?: number): Promise<s
   const path = await mkdtemp(join(tmpdir(), 'waybill-t-'))
   await chmod(path, 0o700)
   if (owner !== undefined) await chown(path, owner, owner)
-  t.teardown(() => rm(path, { recursive: true, force: true }))
+  // Tried again where a process that just ends still writes into it.
+  t.teardown(() => rm(path, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 }))
   return path
 }
 
@@ -91,8 +92,8 @@ export function isAlive(pid: number): boolean {
   }
 }
 
-/** Waits until something holds; fails after the limit. */
-export async function until(holds: () => boolean | Promise<boolean>, limitMs = 10_000): Promise<void> {
+/** Waits until something holds; fails after a limit that no busy machine needs. */
+export async function until(holds: () => boolean | Promise<boolean>, limitMs = 120_000): Promise<void> {
   const deadline = Date.now() + limitMs
   while (!(await holds())) {
     if (Date.now() > deadline) throw new Error(`It did not come to hold within ${limitMs} ms`)

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { plainCommand } from './processes.ts'
 
 const MAIN = fileURLToPath(new URL('../../main.ts', import.meta.url))
-const START_TIMEOUT_MS = 60_000
+const START_TIMEOUT_MS = 180_000
 
 /** A test that ends without stopping them must not leave them behind. */
 const children = new Set<ChildProcess>()
@@ -17,6 +17,8 @@ export interface WaybillOptions {
   /** The working directory of the process: data and payloads lie in it. It is made if it is missing. */
   readonly directory: string
   readonly env?: Readonly<Record<string, string>>
+  /** The command line; default none, which starts the server. */
+  readonly args?: readonly string[]
 }
 
 /** The whole service as its own process, driven over HTTP as a user would. */
@@ -43,9 +45,10 @@ export class Waybill {
   static async spawn({
     directory,
     env = {},
+    args = [],
   }: WaybillOptions): Promise<{ child: ChildProcess; output: string[] }> {
     await mkdir(directory, { recursive: true })
-    const child = spawn(...plainCommand(process.execPath, [MAIN]), {
+    const child = spawn(...plainCommand(process.execPath, [MAIN, ...args]), {
       cwd: directory,
       env: {
         PATH: process.env['PATH'],

@@ -1,8 +1,9 @@
 import { stringify } from 'yaml'
-import type { BodyDescription, Endpoint } from '../../../runtime/endpoint/endpoint.ts'
-import type { RecordRules } from '../../../runtime/endpoint/record-rules.ts'
+import type { Endpoint } from '../../../runtime/endpoint/endpoint.ts'
+import { answersOf, requestBody } from './bodies.ts'
 import { failuresOf, FAILURE_DETAILS } from './failures.ts'
-import { addComponent, bodyOf, parametersOf, schemaOf, type Components, type JsonObject } from './schemas.ts'
+import type { JsonObject } from './json.ts'
+import { addComponent, parametersOf, type Components } from './schemas.ts'
 import { OVERVIEW, SECURITY_SCHEMES, TAGS } from './text.ts'
 
 export interface ApiFacts {
@@ -31,13 +32,13 @@ export function describeApi(facts: ApiFacts): string {
       description: OVERVIEW,
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
-    servers: [{ url: facts.serverUrl }],
+    servers: [{ url: facts.serverUrl, description: 'The server that serves this document.' }],
     security: [{ bearerAuth: [] }, { apiToken: [] }],
     tags: [...tags].map((name) => ({ name, description: TAGS[name] ?? name })),
     paths,
     components: {
       securitySchemes: SECURITY_SCHEMES,
-      headers: { 'X-Request-Id': REQUEST_ID_HEADER },
+      headers: ANSWER_HEADERS,
       responses: sorted(responses),
       schemas: sorted(components.schemas),
     },
@@ -45,9 +46,37 @@ export function describeApi(facts: ApiFacts): string {
   return stringify(document, { aliasDuplicateObjects: false, lineWidth: 0 })
 }
 
-const REQUEST_ID_HEADER: JsonObject = {
-  description: 'Names the request; the log lines of the server carry it too.',
-  schema: { type: 'string', format: 'uuid' },
+const ANSWER_HEADERS: JsonObject = {
+  'X-Request-Id': {
+    description: 'Names the request; the log lines of the server carry it too.',
+    required: true,
+    schema: { type: 'string', format: 'uuid' },
+    example: '5f0c7f5e-3f0b-4f1e-9d2c-6f6f5f0d9a11',
+  },
+  'Content-Disposition': {
+    description: 'Names the file of a download (RFC 6266).',
+    required: false,
+    schema: { type: 'string' },
+    example: 'attachment; filename="invoice.edi"',
+  },
+  Accept: {
+    description: 'The Content-Type that the operation takes.',
+    required: true,
+    schema: { type: 'string' },
+    example: 'application/json',
+  },
+  'Retry-After': {
+    description: 'After how many seconds the request may be repeated.',
+    required: true,
+    schema: { type: 'integer', minimum: 0 },
+    example: 5,
+  },
+  'WWW-Authenticate': {
+    description: 'The scheme of the credential (RFC 6750).',
+    required: true,
+    schema: { type: 'string' },
+    example: 'Bearer',
+  },
 }
 
 function sorted(named: ReadonlyMap<string, JsonObject>): JsonObject {
@@ -59,10 +88,11 @@ function operation(
   components: Components,
   responses: Map<string, JsonObject>,
 ): JsonObject {
-  const { params, query, body, description } = endpoint
+  const { params, query, headers, body, description } = endpoint
   const parameters = [
     ...(params === undefined ? [] : parametersOf(params, 'path', components)),
     ...(query === undefined ? [] : parametersOf(query, 'query', components)),
+    ...(headers === undefined ? [] : parametersOf(headers, 'header', components)),
     ...(body?.kind === 'upload' ? [REQUESTED_WITH] : []),
   ]
   return {
@@ -72,8 +102,8 @@ function operation(
     tags: [endpoint.tag],
     ...(endpoint.public ? { security: [] } : {}),
     ...(parameters.length === 0 ? {} : { parameters }),
-    ...(body === undefined ? {} : { requestBody: requestBody(body, components) }),
-    responses: { ...answers(endpoint, components), ...failuresOf(endpoint, responses) },
+    ...(endpoint.method === 'GET' ? {} : { requestBody: requestBody(body, components) }),
+    responses: { ...answersOf(endpoint.answer, components), ...failuresOf(endpoint, responses) },
   }
 }
 
@@ -83,70 +113,4 @@ const REQUESTED_WITH: JsonObject = {
   required: true,
   description: 'Any value. A page of another origin cannot send it without asking first.',
   schema: { type: 'string', minLength: 1 },
-}
-
-function requestBody(body: BodyDescription, components: Components): JsonObject {
-  if (body.kind === 'upload') {
-    return { required: true, content: { 'multipart/form-data': { schema: uploadSchema(body) } } }
-  }
-  const schema =
-    'choose' in body.rules
-      ? chosenBody(body.rules, body.kind, components)
-      : bodyOf(body.rules, body.kind, components)
-  return { required: true, content: { 'application/json': { schema } } }
-}
-
-function chosenBody(
-  rules: { readonly name: string; readonly all: readonly RecordRules[] },
-  kind: 'create' | 'update',
-  components: Components,
-): JsonObject {
-  const name = kind === 'create' ? `${rules.name}Creation` : `${rules.name}Change`
-  addComponent(components, name, { anyOf: rules.all.map((each) => bodyOf(each, kind, components)) })
-  return { $ref: `#/components/schemas/${name}` }
-}
-
-function uploadSchema(body: BodyDescription & { kind: 'upload' }): JsonObject {
-  const files = Object.entries(body.files).map(([name, description]) => [
-    name,
-    { type: 'string', contentMediaType: 'application/octet-stream', description },
-  ])
-  const fields = Object.entries(body.fields).map(([name, description]) => [
-    name,
-    { type: 'string', description },
-  ])
-  return {
-    type: 'object',
-    properties: Object.fromEntries([...files, ...fields]),
-    required: [...body.required],
-    additionalProperties: false,
-  }
-}
-
-function answers(endpoint: Endpoint, components: Components): JsonObject {
-  const { answer } = endpoint
-  const headers = { 'X-Request-Id': { $ref: '#/components/headers/X-Request-Id' } }
-  if (answer.kind === 'empty') return { 204: { description: answer.description, headers } }
-  if (answer.kind === 'file') {
-    const content = { [answer.contentType]: { schema: { type: 'string' } } }
-    return { 200: { description: answer.description, headers, content } }
-  }
-  const schema = schemaOf(answer.schema, 'output', components)
-  if (answer.kind === 'bare') {
-    const content = { 'application/json': { schema } }
-    return Object.fromEntries(
-      Object.entries(answer.descriptions).map(([status, description]) => [
-        status,
-        { description, headers, content },
-      ]),
-    )
-  }
-  const envelope = {
-    type: 'object',
-    properties: { data: schema, error: { type: 'null' } },
-    required: ['data', 'error'],
-    additionalProperties: false,
-  }
-  const content = { 'application/json': { schema: envelope } }
-  return { [answer.status]: { description: answer.description, headers, content } }
 }

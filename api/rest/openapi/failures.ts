@@ -1,22 +1,22 @@
 import type { Endpoint } from '../../../runtime/endpoint/endpoint.ts'
 import { ERRORS, type ErrorCode } from '../../../runtime/errors.ts'
 import { mediaTypeOf } from '../body.ts'
-import type { JsonObject } from './schemas.ts'
+import type { JsonObject } from './json.ts'
 
 /** The error answers of an operation, from the catalogue of codes. */
 
 /** The codes an endpoint gives: its own and those of the mechanism. */
 function codesOf(endpoint: Endpoint): readonly ErrorCode[] {
   const codes = new Set<ErrorCode>(endpoint.errors)
-  const { params, query, body } = endpoint
+  const { params, body } = endpoint
   if (!endpoint.public) {
     for (const code of ['MISSING_AUTH_HEADER', 'INVALID_AUTH_HEADER', 'INVALID_TOKEN'] as const)
       codes.add(code)
   }
-  if (params !== undefined || query !== undefined || body !== undefined) codes.add('INVALID_INPUT')
+  // Every request can be one that cannot be read, such as one without Host.
+  codes.add('INVALID_INPUT')
   if (params !== undefined) codes.add('NOT_FOUND')
-  if (mediaTypeOf(endpoint) !== null) codes.add('UNSUPPORTED_MEDIA_TYPE')
-  if (body !== undefined) codes.add('PAYLOAD_TOO_LARGE')
+  if (mediaTypeOf(endpoint) !== null) codes.add('UNSUPPORTED_MEDIA_TYPE').add('PAYLOAD_TOO_LARGE')
   if (body?.kind === 'upload') codes.add('MISSING_HEADER')
   codes.add('INTERNAL_ERROR')
   return [...codes]
@@ -37,14 +37,30 @@ export function failuresOf(endpoint: Endpoint, responses: Map<string, JsonObject
 function failureAnswer(codes: readonly ErrorCode[]): JsonObject {
   return {
     description: codes.map((code) => `\`${code}\`: ${ERRORS[code].when}`).join('\n\n'),
-    headers: { 'X-Request-Id': { $ref: '#/components/headers/X-Request-Id' } },
+    headers: Object.fromEntries(
+      ['X-Request-Id', ...codes.flatMap((code) => HEADERS[code] ?? [])].map((name) => [
+        name,
+        { $ref: `#/components/headers/${name}` },
+      ]),
+    ),
     content: {
       'application/json': {
         schema: failureSchema(codes),
-        examples: Object.fromEntries(codes.map((code) => [code, { value: exampleOf(code) }])),
+        examples: Object.fromEntries(
+          codes.map((code) => [code, { summary: ERRORS[code].when, value: exampleOf(code) }]),
+        ),
       },
     },
   }
+}
+
+/** Headers that a refusal has beside its request id. */
+const HEADERS: Partial<Record<ErrorCode, string>> = {
+  UNSUPPORTED_MEDIA_TYPE: 'Accept',
+  MISSING_AUTH_HEADER: 'WWW-Authenticate',
+  INVALID_AUTH_HEADER: 'WWW-Authenticate',
+  INVALID_TOKEN: 'WWW-Authenticate',
+  TOO_BUSY: 'Retry-After',
 }
 
 /** Details that show their shape, for the codes that have some. */
@@ -63,6 +79,8 @@ const EXAMPLE_DETAILS: Partial<Record<ErrorCode, JsonObject>> = {
     total: 1,
   },
   INVALID_STATE: { status: 'starting', allowed: [] },
+  NOT_REDISPATCHABLE: { stage: 'accepted', allowed: ['dispatched', 'settled'] },
+  NOT_REDELIVERABLE: { state: 'delivering', allowed: ['failed', 'stalled', 'retrying', 'delivered'] },
 }
 
 function exampleOf(code: ErrorCode): JsonObject {
@@ -75,12 +93,14 @@ function exampleOf(code: ErrorCode): JsonObject {
 function failureSchema(codes: readonly ErrorCode[]): JsonObject {
   return {
     type: 'object',
+    description: 'The envelope of a failure.',
     properties: {
-      data: { type: 'null' },
+      data: { type: 'null', description: 'Null: the request failed.' },
       error: {
         type: 'object',
+        description: 'What went wrong.',
         properties: {
-          code: { type: 'string', enum: [...codes] },
+          code: { type: 'string', enum: [...codes], description: 'For programs.' },
           message: { type: 'string', description: 'For people; it may change.' },
           details: { $ref: '#/components/schemas/FailureDetails' },
         },

@@ -1,10 +1,9 @@
 import { z, type ZodObject, type ZodType } from 'zod'
 import type { RecordRules } from '../../../runtime/endpoint/record-rules.ts'
+import { asObject, isList, isObject, plain, type Json, type JsonObject } from './json.ts'
+import { COMMON_PROPERTIES } from './text.ts'
 
 /** JSON Schema from zod, with every named schema as a component of the document. */
-
-export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json }
-export type JsonObject = { readonly [name: string]: Json }
 
 /** Collects components by name. Two different schemas of one name are a defect and throw. */
 export interface Components {
@@ -15,15 +14,35 @@ export interface Components {
 export function schemaOf(schema: ZodType, io: 'input' | 'output', components: Components): JsonObject {
   const { $schema: _, $defs, ...root } = convert(schema, io)
   for (const [name, definition] of Object.entries(isObject($defs) ? $defs : {})) {
-    addComponent(components, name, asObject(withComponentRefs(definition)))
+    addComponent(components, name, asObject(worded(withComponentRefs(definition))))
   }
-  return asObject(withComponentRefs(root))
+  return asObject(worded(withComponentRefs(root)))
+}
+
+/** Properties that mean the same everywhere have their description here, unless the schema has one of its own. */
+function worded(value: Json): Json {
+  if (isList(value)) return value.map(worded)
+  if (!isObject(value)) return value
+  const entries = Object.entries(value).map(([key, inner]): [string, Json] =>
+    key === 'properties' && isObject(inner) ? [key, wordedProperties(inner)] : [key, worded(inner)],
+  )
+  return Object.fromEntries(entries)
+}
+
+function wordedProperties(properties: JsonObject): JsonObject {
+  const entries = Object.entries(properties).map(([name, property]): [string, Json] => {
+    const inner = asObject(worded(property))
+    const description = COMMON_PROPERTIES[name]
+    const silent = inner['description'] === undefined && inner['$ref'] === undefined
+    return [name, silent && description !== undefined ? { ...inner, description } : inner]
+  })
+  return Object.fromEntries(entries)
 }
 
 /** The properties of an object schema, for parameters. */
 export function parametersOf(
   schema: ZodObject,
-  place: 'path' | 'query',
+  place: 'path' | 'query' | 'header',
   components: Components,
 ): JsonObject[] {
   const { properties, required } = schemaOf(schema, 'input', components)
@@ -36,7 +55,7 @@ export function parametersOf(
 function parameterOf(
   name: string,
   property: JsonObject,
-  place: 'path' | 'query',
+  place: 'path' | 'query' | 'header',
   needed: boolean,
 ): JsonObject {
   // A parameter whose absence has a code of its own is optional to its schema and says here that it is required.
@@ -54,8 +73,13 @@ export function bodyOf(rules: RecordRules, kind: 'create' | 'update', components
     ...(kind === 'create' ? own : withoutDefaults(own)),
     ...Object.fromEntries(ignoredProperties(rules, own, kind)),
   }
-  const { required, ...rest } = schema
-  const body = { ...rest, properties }
+  const { required, description: of, ...rest } = schema
+  const about =
+    kind === 'create'
+      ? 'A new record. A property that is left out has its default.'
+      : 'What to change. A property that is left out keeps its value.'
+  const description = typeof of === 'string' ? `${of} ${about}` : about
+  const body = { ...rest, description, properties }
   addComponent(components, name, kind === 'update' || required === undefined ? body : { ...body, required })
   return { $ref: `#/components/schemas/${name}` }
 }
@@ -68,6 +92,7 @@ function ignoredProperties(rules: RecordRules, own: JsonObject, kind: 'create' |
   const naming = Object.keys(rules.identity).map((name): [string, Json] => {
     const description =
       kind === 'update' ? 'Must be that of the record in the path.' : 'Ignored when it is sent.'
+    // The schema of a property that only answers have is not known here.
     return [name, name in own ? { ...asObject(own[name] ?? {}), description } : { description }]
   })
   return [...ignored, ...naming.filter(([name]) => kind === 'update' || !(name in own))]
@@ -109,12 +134,6 @@ function convert(schema: ZodType, io: 'input' | 'output'): JsonObject {
   return asObject(plain(converted))
 }
 
-/** The same value as JSON data, without what JSON does not know. */
-function plain(value: unknown): Json {
-  const data: Json = JSON.parse(JSON.stringify(value))
-  return data
-}
-
 function withComponentRefs(value: Json): Json {
   if (isList(value)) return value.map(withComponentRefs)
   if (!isObject(value)) return value
@@ -126,17 +145,4 @@ function withComponentRefs(value: Json): Json {
         : withComponentRefs(inner),
     ]),
   )
-}
-
-function isList(value: Json): value is readonly Json[] {
-  return Array.isArray(value)
-}
-
-function isObject(value: Json | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
-function asObject(value: Json): JsonObject {
-  if (!isObject(value)) throw new Error('A JSON Schema is an object')
-  return value
 }

@@ -1,4 +1,4 @@
-import type { JsonObject } from './schemas.ts'
+import type { JsonObject } from './json.ts'
 
 /** What the document says in words. */
 
@@ -14,6 +14,16 @@ Every answer in JSON has the envelope \`{data, error}\`: one of them is null. On
 
 The developer build takes a request without credential as the user \`developer\`.`
 
+/** Properties that mean the same in every schema. */
+export const COMMON_PROPERTIES: Readonly<Record<string, string>> = {
+  id: 'Assigned by the server.',
+  created_at: 'When it was created (RFC 3339).',
+  updated_at: 'When it was changed last (RFC 3339).',
+  total: 'Records that match the filters, on all pages.',
+  limit: 'The largest number of records on the page.',
+  offset: 'The number of records before the page.',
+}
+
 export const TAGS: Readonly<Record<string, string>> = {
   Organizations: "The operator's own parties.",
   Partners: 'Business partners.',
@@ -22,6 +32,7 @@ export const TAGS: Readonly<Record<string, string>> = {
   'AS2 profiles': 'How organizations and partners speak AS2.',
   Plugins: 'Configurations of plugin instances. A change takes effect when the instance restarts.',
   Services: 'The plugin instances that run, and their states.',
+  Settings: 'The settings of the service: where payloads are stored, and how it presents itself.',
   Messages: 'Messages, their deliveries, history and payloads.',
   Server: 'The server itself.',
 }

@@ -40,7 +40,8 @@ export async function findBinaries({ account, copies, installed, log }: Binaries
   const copied = copiedBinaries(binaries, root, copy)
   if ((await problemWith(copied, account)) === undefined) return copied
   log.info({ copy }, 'Copying the PostgreSQL programs to where the server can run them')
-  await copyPackage(root, copy).catch((thrown: unknown) => {
+  const runs = async (): Promise<boolean> => (await problemWith(copied, account)) === undefined
+  await copyPackage(root, copy, runs).catch((thrown: unknown) => {
     throw new StorageError(`The PostgreSQL programs cannot be copied to ${copy}: ${reasonOf(thrown)}`, {
       cause: thrown,
     })

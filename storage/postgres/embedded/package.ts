@@ -67,9 +67,10 @@ export function copiedBinaries(from: Binaries, root: string, copy: string): Bina
 
 /**
  * Copies the package to `copy`, readable for everybody and with its links. It is made under another name and then
- * renamed, so that a copy that was cut off is never taken for a whole one.
+ * renamed, so that a copy that was cut off is never taken for a whole one. What is there already is replaced, unless
+ * it runs by now.
  */
-export async function copyPackage(root: string, copy: string): Promise<void> {
+export async function copyPackage(root: string, copy: string, runs: () => Promise<boolean>): Promise<void> {
   const parent = dirname(copy)
   await mkdir(parent, { recursive: true, mode: 0o755 })
   const draft = await mkdtemp(join(parent, 'copy-'))
@@ -82,10 +83,31 @@ export async function copyPackage(root: string, copy: string): Promise<void> {
       filter: (path) => !NOT_COPIED.has(extname(path)),
     })
     await makeSymlinks(draft)
-    await rm(copy, { recursive: true, force: true })
-    await rename(draft, copy)
-  } catch (thrown) {
+    await putInPlace(draft, copy, runs)
+  } finally {
     await rm(draft, { recursive: true, force: true })
+  }
+}
+
+/** Another process may have made a copy meanwhile, and run it: that one is not taken away from under it. */
+async function putInPlace(draft: string, copy: string, runs: () => Promise<boolean>): Promise<void> {
+  if ((await renamed(draft, copy)) || (await runs())) return
+  const broken = `${draft}.old`
+  await renamed(copy, broken)
+  await renamed(draft, copy)
+  await rm(broken, { recursive: true, force: true })
+}
+
+/** `EPERM`: what Windows says of a directory in the way. */
+const FASTER = new Set(['ENOTEMPTY', 'EEXIST', 'ENOENT', ...(process.platform === 'win32' ? ['EPERM'] : [])])
+
+/** False when something is in the way, or nothing is there any more: who else makes a copy was faster. */
+async function renamed(from: string, to: string): Promise<boolean> {
+  try {
+    await rename(from, to)
+    return true
+  } catch (thrown) {
+    if (FASTER.has((thrown as NodeJS.ErrnoException).code ?? '')) return false
     throw thrown
   }
 }

@@ -15,7 +15,8 @@ export type Order =
   | { readonly kind: 'exit'; readonly code: number }
   | { readonly kind: 'fill_heap' }
   | { readonly kind: 'loop' }
-  | { readonly kind: 'block_natively'; readonly seconds: number }
+  /** Stands still outside of JavaScript, from when the file `mark` is there until it is gone. */
+  | { readonly kind: 'block_natively'; readonly mark: string }
   | { readonly kind: 'fail'; readonly message: string }
 
 export interface ObedientSettings {
@@ -29,6 +30,9 @@ export interface ObedientSettings {
   /** Set to 1 when a stop is done in order. */
   readonly stopped?: SharedArrayBuffer
 }
+
+/** Bounded, so that a test that is killed leaves nothing behind for long. */
+const BLOCK = ': > "$0"; n=0; while [ -e "$0" ] && [ $n -lt 3000 ]; do sleep 0.05; n=$((n + 1)); done'
 
 /** Does what the test orders, good and bad. */
 export default async function start(context: ActorContext<ObedientSettings>): Promise<RunningActor> {
@@ -91,7 +95,7 @@ async function obey(order: Order, context: ActorContext<ObedientSettings>): Prom
     case 'loop':
       for (;;) context.clock.now()
     case 'block_natively':
-      execFileSync('sleep', [String(order.seconds)])
+      execFileSync('sh', ['-c', BLOCK, order.mark])
       return null
     case 'fail':
       context.fail(new Error(order.message))

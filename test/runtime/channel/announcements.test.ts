@@ -15,11 +15,11 @@ class Exchange extends TestSupervisor {
   }
 
   source(order: SourceOrder, name = 'poller'): Promise<unknown> {
-    return this.supervisor.request('source', name, order, { timeoutMs: 20_000 })
+    return this.supervisor.request('source', name, order, { timeoutMs: 120_000 })
   }
 
   target(order: TargetOrder): Promise<unknown> {
-    return this.supervisor.request('target', 'writer', order, { timeoutMs: 20_000 })
+    return this.supervisor.request('target', 'writer', order, { timeoutMs: 120_000 })
   }
 
   async counts(): Promise<TargetCounts> {
@@ -105,6 +105,8 @@ t.test('two sources have a window each and get credit in the order of their anno
   await Promise.all([exchange.runSource(), exchange.runSource('receiver'), exchange.runTarget()])
   await exchange.announce(1, 1_000)
   await exchange.untilTold(WINDOW)
+  // Heard, and not only told, before the other source begins: between two channels there is no order.
+  await exchange.untilAnnounced(WINDOW)
   await exchange.announce(1, 1_000, 'receiver')
   await exchange.untilTold(WINDOW, 'receiver')
   await exchange.untilAnnounced(2 * WINDOW)
@@ -161,6 +163,8 @@ t.test('a source that breaks down leaves no debt behind', async (t) => {
   await again
   await exchange.announce(1, 5 * WINDOW)
   await exchange.untilTold(WINDOW)
+  // By then the target has also heard that the channel of the broken source is closed.
+  await exchange.untilAnnounced(2 * WINDOW)
   await exchange.target({ kind: 'settle', count: 1 })
   await exchange.untilTold(WINDOW + 1)
   await exchange.untilAnnounced(2 * WINDOW + 1)
@@ -178,7 +182,7 @@ t.test('announcements do not pass through the main thread', async (t) => {
   const seen = new Int32Array(announced)
   let before = Atomics.load(seen, 0)
   // This thread stands still and answers nobody.
-  while (before < 20_001 && Atomics.wait(seen, 0, before, 10_000) !== 'timed-out')
+  while (before < 20_001 && Atomics.wait(seen, 0, before, 120_000) !== 'timed-out')
     before = Atomics.load(seen, 0)
   t.equal(before, 20_001)
 })

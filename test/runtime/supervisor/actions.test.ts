@@ -66,7 +66,7 @@ t.test('stopped, start fails: error, an alert, and START_FAILED with the reason'
 })
 
 t.test('every way in which a start can fail has a reason', async (t) => {
-  const kernel = new TestSupervisor(t, { startLimitMs: 5_000 })
+  const kernel = new TestSupervisor(t)
   const rejectsWith = async (name: string, message: RegExp): Promise<void> => {
     const type = kernel.supervisor.list().find((instance) => instance.name === name)?.type ?? ''
     await t.rejects(kernel.supervisor.start(type, name), { code: 'START_FAILED', message })
@@ -221,6 +221,15 @@ t.test('an instance that is removed is stopped and no longer listed', async (t) 
     await told
     t.same(supervisor.list(), [])
     t.same(kernel.alerts, [])
+  })
+
+  t.test('also while it starts anew, after a thread that has ended', async (t) => {
+    await kernel.run({ name: 'again' })
+    await supervisor.stop('obedient', 'again')
+    const told = t.rejects(supervisor.start('obedient', 'again'), { code: 'INVALID_STATE' })
+    await supervisor.remove('obedient', 'again')
+    await told
+    t.same(supervisor.list(), [])
   })
 
   t.test('one that is configured again meanwhile stays, stopped', async (t) => {

@@ -1,9 +1,8 @@
-import { once } from 'node:events'
-import { createServer } from 'node:net'
 import fc from 'fast-check'
 import t from 'tap'
 import { WaybillError } from '../../../runtime/errors.ts'
 import { isTransient } from '../../../runtime/lifecycle.ts'
+import { reservePort } from '../../support/reserved-port.ts'
 import { TestSupervisor } from '../test-supervisor.ts'
 
 const NAMES = ['one', 'two', 'three'] as const
@@ -20,15 +19,6 @@ const deed = fc.record({
   /** Whether the next deed comes in the same turn, so that two of a kind meet. */
   together: fc.boolean(),
 })
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  await once(server, 'close')
-  return typeof address === 'object' && address !== null ? address.port : 0
-}
 
 const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
@@ -53,7 +43,7 @@ async function judge(
 t.test(
   'random actions on threads: each is done or refused, and no instance ever has two threads',
   async (t) => {
-    const ports = new Map(await Promise.all(NAMES.map(async (name) => [name, await freePort()] as const)))
+    const ports = new Map(await Promise.all(NAMES.map(async (name) => [name, await reservePort()] as const)))
     await fc.assert(
       fc.asyncProperty(fc.array(deed, { minLength: 20, maxLength: 40 }), async (deeds) => {
         const kernel = new TestSupervisor(
@@ -62,7 +52,7 @@ t.test(
         )
         const { supervisor } = kernel
         const save = (name: string): void =>
-          kernel.save({ name, actor: TYPE, settings: { port: ports.get(name as (typeof NAMES)[number]) } })
+          kernel.save({ name, actor: TYPE, settings: ports.get(name as (typeof NAMES)[number]) })
         for (const name of NAMES) save(name)
         const underWay: Promise<unknown>[] = []
         for (const { name, deed: what, together } of deeds) {
@@ -72,7 +62,7 @@ t.test(
             if (supervisor.find(TYPE, name) !== null)
               await kernel.until(name, ({ status }) => !isTransient(status))
           } else if (what === 'break_down') {
-            const ended = supervisor.request(TYPE, name, what, { timeoutMs: 20_000 })
+            const ended = supervisor.request(TYPE, name, what, { timeoutMs: 120_000 })
             underWay.push(ended.catch(() => undefined))
           } else underWay.push(judge(what, supervisor[what](TYPE, name)))
           if (!together) await nextTurn()

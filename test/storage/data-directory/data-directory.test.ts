@@ -53,6 +53,18 @@ void t.test('of many processes that start at once one gets it', async (t) => {
   t.equal(said.filter((line) => /in use by another process/.test(line ?? '')).length, 4)
 })
 
+void t.test('who meets the try of another waits for what comes of it', async (t) => {
+  const path = await temporaryDirectory(t)
+  const elsewhere = await temporaryDirectory(t)
+  const other = runScript(t, 'lock-trying-child.ts', [path])
+  t.equal(await other.line(), 'trying')
+  const opening = openDataDirectory(path)
+  // The same steps in another place: when they are done, the first try here is over, too.
+  await (await openDataDirectory(elsewhere)).release()
+  await other.kill('SIGKILL')
+  await (await opening).release()
+})
+
 void t.test('the lock prints no warning', async (t) => {
   const path = await temporaryDirectory(t)
   const held = await openDataDirectory(path)

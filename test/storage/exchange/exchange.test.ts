@@ -256,12 +256,13 @@ void t.test('what no target claims is announced on its schedule and then stalled
   t.same(await announceWaiting(pool, 5), [], 'the acceptance itself was the first announcement')
   const waits: number[] = []
   for (;;) {
+    // `updated_at` is the moment of the announcement itself.
     const [{ wait } = { wait: null }] = await query<{ wait: number | null }>(
       pool,
-      `select extract(epoch from announce_at - now())::float as wait from delivery where state = 'queued'`,
+      `select extract(epoch from announce_at - updated_at)::float as wait from delivery where state = 'queued'`,
     )
     if (wait === null) break
-    waits.push(Math.round(wait))
+    waits.push(wait)
     await query(pool, `update delivery set announce_at = now()`)
     await announceWaiting(pool, 5)
   }
@@ -284,7 +285,7 @@ void t.test('lists are filtered, paged and counted', async (t) => {
   t.same(await ids({}, 1, 1), [second])
   t.same(await ids({ to: 'other' }), [second])
   t.same(await ids({ status: 'Refused' }), [third])
-  t.same(await ids({ since: new Date(Date.now() + 60_000) }), [])
+  t.same(await ids({ since: new Date(Date.now() + 60_000).toISOString() }), [])
   t.equal((await listMessages(pool, { from: 'acme' }, { limit: 1, offset: 0 })).total, 3)
   t.equal(await findMessage(pool, randomUUIDv7()), null)
 })

@@ -54,6 +54,34 @@ void rootTest?.('programs that the account of the server cannot reach are copied
   t.same(await readdir(copies), [`postgresql-${installed.version}`])
 })
 
+void rootTest?.('of several that copy at once nobody takes away what another runs', async (t) => {
+  const installed = await unpacked(t)
+  const account = await serverAccount()
+  const copies = await temporaryDirectory(t)
+  await chmod(copies, 0o755)
+  const copying = [1, 2, 3].map(() => findBinaries({ account, copies, installed, log }))
+  const first = await Promise.race(copying)
+  const { ino } = await stat(first.postgres)
+  for (const found of await Promise.all(copying)) t.same(found, first)
+  t.equal((await stat(first.postgres)).ino, ino)
+  t.same(await readdir(copies), [`postgresql-${installed.version}`])
+})
+
+void rootTest?.('a copy that does not run is replaced', async (t) => {
+  const installed = await unpacked(t)
+  const account = await serverAccount()
+  const copies = await temporaryDirectory(t)
+  await chmod(copies, 0o755)
+  const found = await findBinaries({ account, copies, installed, log })
+  await rm(join(copies, `postgresql-${installed.version}`, 'native', 'lib'), { recursive: true })
+  t.same(await findBinaries({ account, copies, installed, log }), found)
+  t.match(
+    execFileSync(found.postgres, ['--version'], { ...runAs(account, '/'), encoding: 'utf8' }),
+    /PostgreSQL/,
+  )
+  t.same(await readdir(copies), [`postgresql-${installed.version}`])
+})
+
 void t.test('programs that do not run are one sentence', async (t) => {
   const installed = await unpacked(t)
   const copies = await temporaryDirectory(t)

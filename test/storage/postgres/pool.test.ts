@@ -56,9 +56,12 @@ void t.test('a transaction commits when its work returns and rolls back when it 
 void t.test('a connection that the server ends, idle or taken, harms neither process nor pool', async (t) => {
   const { pool, url } = await createTestDatabase(t)
   const end = async (applicationName: string) => {
-    await query(pool, 'select pg_terminate_backend(pid) from pg_stat_activity where application_name = $1', [
-      applicationName,
-    ])
+    await query(
+      pool,
+      `select pg_terminate_backend(pid) from pg_stat_activity
+       where application_name = $1 and datname = current_database()`,
+      [applicationName],
+    )
   }
   const own = openPool({ url, size: 1, applicationName: 'victim', log })
   t.teardown(() => own.end())

@@ -1,0 +1,101 @@
+import { Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
+import { z } from 'zod'
+import { endpoint, type Endpoint, type FileAnswer } from '../../runtime/endpoint/endpoint.ts'
+import { WaybillError } from '../../runtime/errors.ts'
+import type { MessageView } from '../../storage/exchange/messages.ts'
+import type { PayloadStage } from '../../storage/exchange/states.ts'
+import { openRecordedStage } from '../../storage/payloads/journal.ts'
+import { existingMessage, messagePath, MESSAGES_TAG, type MessageServices } from './messages-lookup.ts'
+
+/** In the order in which one is chosen for a request that names none. `message` is made, the others are stored. */
+const SERVED_STAGES = ['unpacked', 'message', 'received', 'headers', 'receipt'] as const
+type ServedStage = (typeof SERVED_STAGES)[number]
+
+/** So much is read and held against its digest before the answer begins; more is held against it while it is sent. */
+const CHECKED_FIRST_BYTES = 1024 * 1024
+
+const CONTENT_TYPE = 'application/octet-stream'
+
+export function payloadEndpoint(services: MessageServices): Endpoint {
+  return endpoint({
+    method: 'GET',
+    path: '/messages/{id}/payload',
+    operationId: 'getMessagePayload',
+    summary: 'Download a payload of a message',
+    description:
+      'Exactly the bytes that were stored: damaged ones end in an error, or in a connection that breaks off, and never in a complete answer.',
+    tag: MESSAGES_TAG,
+    params: messagePath,
+    query: z.object({
+      stage: z
+        .enum(SERVED_STAGES)
+        .optional()
+        .meta({
+          description:
+            'Which one: `unpacked` is the content, `received` and `headers` are what came from the partner, `message` is made of these two, `receipt` is the receipt as it travelled. Left out: `unpacked`, or the first of this order that the message has. One that it lacks is 404; no other is served in its place.',
+          examples: ['receipt'],
+        }),
+    }),
+    answer: {
+      kind: 'file',
+      contentType: CONTENT_TYPE,
+      description:
+        'The bytes. The content is offered under its file name, a receipt as `<id>-receipt.eml`, a message as `<id>.eml`.',
+    },
+    handle: async ({ path, query }) => {
+      const message = await existingMessage(services.pool, path.id)
+      const stages = stagesOf(message)
+      const stage = query.stage ?? stages[0]
+      if (stage === undefined || !stages.includes(stage)) {
+        throw new WaybillError('NOT_FOUND', `The message has no payload ${stage ?? ''}`.trimEnd())
+      }
+      return {
+        contentType: CONTENT_TYPE,
+        fileName: fileNameOf(message, stage),
+        bytes: await bytesOf(services, message, stage),
+      }
+    },
+  })
+}
+
+function stagesOf({ payloads }: MessageView): readonly ServedStage[] {
+  return SERVED_STAGES.filter((stage) =>
+    stage === 'message' ? 'headers' in payloads && 'received' in payloads : stage in payloads,
+  )
+}
+
+function fileNameOf(message: MessageView, stage: ServedStage): string {
+  if (stage === 'unpacked') return message.file_name
+  if (stage === 'message') return `${message.id}.eml`
+  return stage === 'receipt' ? `${message.id}-receipt.eml` : `${message.id}-${stage}`
+}
+
+async function bytesOf(
+  services: MessageServices,
+  message: MessageView,
+  stage: ServedStage,
+): Promise<FileAnswer['bytes']> {
+  const stored: readonly PayloadStage[] = stage === 'message' ? ['headers', 'received'] : [stage]
+  const size = stored.reduce((sum, each) => sum + (message.payloads[each]?.size_bytes ?? 0), 0)
+  const [first, ...rest] = stored.map((each) => () => open(services, message, each))
+  if (first === undefined) throw new Error('A served stage is made of stored ones')
+  const opened = await first()
+  const whole = rest.length === 0 ? opened : Readable.from(inTurn(opened, rest), { objectMode: false })
+  return size <= CHECKED_FIRST_BYTES ? buffer(whole) : whole
+}
+
+function open({ pool, payloads }: MessageServices, message: MessageView, stage: PayloadStage) {
+  const facts = message.payloads[stage]
+  if (facts === undefined) throw new Error(`The message has no payload ${stage}`)
+  return openRecordedStage(pool, payloads, { messageId: message.id, stage, sha256: facts.sha256 })
+}
+
+/** The header lines, the empty line that ends them, and the body. */
+async function* inTurn(first: Readable, rest: readonly (() => Promise<Readable>)[]): AsyncGenerator<Buffer> {
+  yield* first as AsyncIterable<Buffer>
+  for (const next of rest) {
+    yield Buffer.from('\r\n')
+    yield* (await next()) as AsyncIterable<Buffer>
+  }
+}

@@ -1,0 +1,142 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { createTestDatabase } from '../test/support/database.ts'
+import { Waybill } from '../test/support/waybill.ts'
+import { load, type LoadFigures } from './http-load.ts'
+import type { Figures, ScenarioOptions } from './scenario.ts'
+import { usageOf } from './usage.ts'
+
+const BARE = fileURLToPath(new URL('./bare-fastify.ts', import.meta.url))
+/** So many organizations lie in the table before anything is measured. */
+const RECORDS = 200
+const ROUNDS = 9
+/** The first rounds warm both up: the API has more code to compile. */
+const WARM_ROUNDS = 5
+
+interface Server {
+  readonly pid: number
+  readonly port: number
+  readonly prefix: string
+}
+
+interface Run extends LoadFigures {
+  readonly cpuSeconds: number
+}
+
+interface Operation {
+  readonly name: string
+  readonly status: number
+  /** Of a server whose paths begin with `prefix`. */
+  readonly request: (prefix: string) => (index: number) => string
+}
+
+/** Names of created records are never used twice, whoever creates them. */
+let created = 0
+
+const OPERATIONS: readonly Operation[] = [
+  {
+    name: 'get',
+    status: 200,
+    request: (prefix) => (index) =>
+      `GET ${prefix}/organizations/${(index % RECORDS) + 1} HTTP/1.1\r\nHost: localhost\r\n\r\n`,
+  },
+  {
+    name: 'list',
+    status: 200,
+    request: (prefix) => () => `GET ${prefix}/organizations HTTP/1.1\r\nHost: localhost\r\n\r\n`,
+  },
+  {
+    name: 'create',
+    status: 201,
+    request: (prefix) => () => {
+      const body = `{"name":"created-${(created += 1)}","display_name":"Created by the benchmark"}`
+      return `POST ${prefix}/organizations HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`
+    },
+  },
+]
+
+/**
+ * Requests a second that the API answers, and that Fastify alone answers with one statement a request: reading one
+ * organization by its id, reading the first page of their list, and creating one. Both are processes of their own on
+ * the same database, and are measured in turn; each figure is the median of the rounds. The CPU is that of the server's
+ * process alone, and does not depend on what else the machine has to do.
+ */
+export async function apiThroughput(options: ScenarioOptions): Promise<Figures> {
+  const { messages: requests = 4_000, concurrency: connections = 20 } = options
+  await using running = new AsyncDisposableStack()
+  const teardown = (action: () => Promise<void>): void => running.defer(action)
+  const database = await createTestDatabase({ teardown })
+  await database.pool.query(
+    `insert into organization (name, display_name)
+     select 'organization-' || n, 'Organization ' || n from generate_series(1, ${RECORDS}) n`,
+  )
+  const directory = await mkdtemp(join(tmpdir(), 'waybill-bench-'))
+  running.defer(() => rm(directory, { recursive: true, force: true }))
+  const waybill = await Waybill.start({ directory, env: { DATABASE_URL: database.url } })
+  running.defer(async () => void (await waybill.stop()))
+  const bare = await startBare(database.url, running)
+  const api = { pid: waybill.pid, port: Number(new URL(waybill.url).port), prefix: '/api/v1' }
+
+  const figures: Record<string, number> = {}
+  for (const operation of OPERATIONS) {
+    const runs: Record<'api' | 'bare', Run[]> = { api: [], bare: [] }
+    for (let round = 0; round < WARM_ROUNDS + ROUNDS; round += 1) {
+      for (const [name, server] of [
+        ['api', api],
+        ['bare', bare],
+      ] as const) {
+        const run = await measured(server, operation, { connections, requests })
+        if (round >= WARM_ROUNDS) runs[name].push(run)
+      }
+    }
+    const { name } = operation
+    const perSecond = (of: readonly Run[]): number => median(of.map((run) => run.perSecond))
+    const cpuMicroseconds = (of: readonly Run[]): number =>
+      median(of.map((run) => (run.cpuSeconds * 1e6) / requests))
+    figures[`${name}_api_per_second`] = perSecond(runs.api)
+    figures[`${name}_bare_per_second`] = perSecond(runs.bare)
+    figures[`${name}_share`] = perSecond(runs.api) / perSecond(runs.bare)
+    figures[`${name}_api_cpu_us`] = cpuMicroseconds(runs.api)
+    figures[`${name}_bare_cpu_us`] = cpuMicroseconds(runs.bare)
+    figures[`${name}_api_p50_ms`] = median(runs.api.map(({ p50Ms }) => p50Ms))
+    figures[`${name}_api_p99_ms`] = median(runs.api.map(({ p99Ms }) => p99Ms))
+  }
+  return { parameters: { requests_a_round: requests, rounds: ROUNDS, connections }, figures }
+}
+
+async function measured(
+  { pid, port, prefix }: Server,
+  { request, status }: Operation,
+  amount: { readonly connections: number; readonly requests: number },
+): Promise<Run> {
+  const before = await usageOf(pid)
+  const figures = await load({ port, status, request: request(prefix), ...amount })
+  const after = await usageOf(pid)
+  return { ...figures, cpuSeconds: after.cpuSeconds - before.cpuSeconds }
+}
+
+async function startBare(databaseUrl: string, running: AsyncDisposableStack): Promise<Server> {
+  const child = spawn(process.execPath, [BARE], {
+    env: { PATH: process.env['PATH'], DATABASE_URL: databaseUrl },
+    stdio: ['ignore', 'pipe', 'inherit'],
+    // As Waybill is started: the kernel shares a busy processor among sessions first.
+    detached: true,
+  })
+  running.defer(async () => {
+    const ended = once(child, 'exit')
+    child.kill('SIGTERM')
+    await ended
+  })
+  const [line] = (await once(createInterface({ input: child.stdout }), 'line')) as [string]
+  return { pid: child.pid ?? 0, port: Number(/:(\d+)$/.exec(line)?.[1]), prefix: '' }
+}
+
+function median(values: readonly number[]): number {
+  const sorted = values.toSorted((one, other) => one - other)
+  return sorted[Math.floor(sorted.length / 2)] ?? 0
+}
