@@ -11,6 +11,7 @@ import { startEmbedded } from '../storage/postgres/embedded.ts'
 import { Waybill } from '../test/support/waybill.ts'
 import { storeMessages } from './million-messages.ts'
 import type { Figures, ScenarioOptions } from './scenario.ts'
+import { usageOf } from './usage.ts'
 
 /** Requests of each list at each place. */
 const REPEATS = 60
@@ -48,6 +49,9 @@ const LISTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   since_status_from_to: { since: since(45.678), status: 'Delivered', from: 'acme-1', to: 'partner-0' },
 }
 
+/** The requests of lists that are measured, and as many pings as go between them. */
+const REQUESTS = Object.keys(LISTS).length * (REPEATS * 3 + REPEATS)
+
 /**
  * Lists of a million messages, as the API answers them: by each filter and combination, at the beginning, in the middle
  * and at the end. Beside them, in the same run, what a request takes that does nothing but one empty statement. Fails
@@ -75,9 +79,18 @@ export async function apiLists(options: ScenarioOptions): Promise<Figures> {
   // The counters of a connection are certain when it has ended.
   const before = await scansOf(database.href)
   const waybill = await start()
+  const cpuOf = async () => ({
+    service: (await usageOf(waybill.pid)).cpuSeconds,
+    database: (await usageOf(server.pid)).cpuSeconds,
+  })
   let measured: Record<string, number>
   try {
+    const began = await cpuOf()
     measured = await measure(waybill.url)
+    const ended = await cpuOf()
+    const ofEach = (seconds: number): number => (seconds * 1000) / REQUESTS
+    measured['service_cpu_ms_per_request'] = ofEach(ended.service - began.service)
+    measured['database_cpu_ms_per_request'] = ofEach(ended.database - began.database)
   } finally {
     await waybill.stop()
   }
@@ -90,8 +103,7 @@ export async function apiLists(options: ScenarioOptions): Promise<Figures> {
     figures: {
       ...measured,
       sequential_scans_of_messages: after.sequential - before.sequential,
-      index_entries_read_per_request:
-        (after.entries - before.entries) / (Object.keys(LISTS).length * REPEATS * 3),
+      index_entries_read_per_request: (after.entries - before.entries) / REQUESTS,
       seconds_to_store: (storedMs - beganMs) / 1000,
       seconds_to_count: (foldedMs - storedMs) / 1000,
     },

@@ -1,6 +1,10 @@
-import type { CheckedCertificate, ConnectionFacts } from '../../storage/profiles/connection-facts.ts'
+import type {
+  CheckedCertificate,
+  ConnectionFacts,
+  SendingOrganization,
+} from '../../storage/profiles/connection-facts.ts'
 import { Problem, type Found } from './connection-check-steps.ts'
-import { dayOf } from './connection-check-words.ts'
+import { dayOf, enumerated } from './connection-check-words.ts'
 
 interface Need {
   readonly certificate: CheckedCertificate | null
@@ -11,19 +15,44 @@ interface Need {
   readonly missing: string | null
 }
 
-/** Whether every certificate that the partnership needs is there, is valid now and holds the key that it must. */
+/**
+ * Whether every certificate that the partnership needs is there, is valid now and holds the key that it must.
+ * Organizations that routes name must all be able to send; of others it is enough that one is.
+ */
 export function checkedCertificates(facts: ConnectionFacts, now: Date): Found<null> {
-  const needs = [...needsOfPartner(facts), ...needsOfOrganizations(facts)]
+  const ofPartner = needsOfPartner(facts)
+  const organizations = facts.organizations.map((each) => {
+    const needs = needsOfOrganization(each, facts)
+    return { needs, problems: problemsOf(needs, now) }
+  })
+  const able = organizations.filter(({ problems }) => problems.size === 0)
+  const unable = organizations.filter(({ problems }) => problems.size > 0)
+  const mustAll = facts.routed || able.length === 0
   // A certificate may be needed twice, and what is wrong with it is told once.
+  const problems = new Map([...problemsOf(ofPartner, now), ...(mustAll ? merged(unable) : [])])
+  if (problems.size > 0) throw new Problem(enumerated([...problems.values()], '; '))
+  const needs = [...ofPartner, ...able.flatMap((each) => each.needs)]
+  const named = needs.flatMap(({ certificate }) => (certificate === null ? [] : [described(certificate)]))
+  const found = named.length === 0 ? 'none needed' : enumerated([...new Set(named)], ', ')
+  if (unable.length === 0) return { detail: found, value: null }
+  const others = enumerated([...merged(unable).values()], '; ')
+  return { detail: `${found}; organizations that cannot send, and no route names: ${others}`, value: null }
+}
+
+type Problems = ReadonlyMap<number | string, string>
+
+function problemsOf(needs: readonly Need[], now: Date): Problems {
   const problems = new Map<number | string, string>()
   for (const need of needs) {
     const problem = problemOf(need, now)
     const key = need.certificate?.id ?? need.purpose
     if (problem !== null && !problems.has(key)) problems.set(key, problem)
   }
-  if (problems.size > 0) throw new Problem([...problems.values()].join('; '))
-  const named = needs.flatMap(({ certificate }) => (certificate === null ? [] : [described(certificate)]))
-  return { detail: named.length === 0 ? 'none needed' : [...new Set(named)].join(', '), value: null }
+  return problems
+}
+
+function merged(organizations: readonly { readonly problems: Problems }[]): Problems {
+  return new Map(organizations.flatMap(({ problems }) => [...problems]))
 }
 
 function needsOfPartner(facts: ConnectionFacts): Need[] {
@@ -59,17 +88,24 @@ function needsOfPartner(facts: ConnectionFacts): Need[] {
   return [encryption, signing, client, anchor]
 }
 
-function needsOfOrganizations({ organizations, signing_algorithm }: ConnectionFacts): Need[] {
+function needsOfOrganization(
+  { name, has_profile, signing, decryption }: SendingOrganization,
+  { signing_algorithm }: ConnectionFacts,
+): Need[] {
+  const purpose = `signs for ${name}`
+  if (!has_profile) {
+    return [{ certificate: null, purpose, withKey: true, missing: `${name} has no AS2 profile` }]
+  }
   const signs = signing_algorithm !== 'None'
-  return organizations.flatMap(({ name, signing, decryption }) => [
+  return [
     {
       certificate: signs ? signing : null,
-      purpose: `signs for ${name}`,
+      purpose,
       withKey: true,
       missing: signs ? `the AS2 profile of ${name} has no certificate to sign with` : null,
     },
     { certificate: decryption, purpose: `decrypts for ${name}`, withKey: true, missing: null },
-  ])
+  ]
 }
 
 function problemOf({ certificate, purpose, withKey, missing }: Need, now: Date): string | null {

@@ -56,7 +56,12 @@ export async function connect(
 export interface Knock {
   readonly url: URL
   readonly headers: ReadonlyArray<readonly [string, string]>
+  /** Whether the headers hold a user name and a password. */
+  readonly identified: boolean
 }
+
+/** The answers of a server, or a proxy before it, to credentials that it does not take. */
+const REFUSALS: ReadonlySet<number> = new Set([401, 403, 407])
 
 /** What a status means for a message that is sent the same way. */
 const STATUS_HINTS: Readonly<Record<number, string>> = {
@@ -66,12 +71,17 @@ const STATUS_HINTS: Readonly<Record<number, string>> = {
   407: 'a proxy demands a user name and password',
   503: 'it is not available now',
 }
+const SERVER_FAILS = 'it fails at the moment, but speaks HTTP'
 
 /**
  * Asks for the endpoint with GET, which changes nothing and is no message. Any HTTP answer shows that an HTTP server
- * is there: many answer 405, as they take POST alone.
+ * is there: many answer 405, as they take POST alone. But one that refuses our credentials would refuse a message too.
  */
-export async function ask(socket: Socket, { url, headers }: Knock, bounds: Bounds): Promise<Found<null>> {
+export async function ask(
+  socket: Socket,
+  { url, headers, identified }: Knock,
+  bounds: Bounds,
+): Promise<Found<null>> {
   return bounds.within('the server does not answer an HTTP request', (settle, fail) => {
     // A request over a socket that is gone would wait for ever.
     if (socket.destroyed) return fail(answerProblem(null))
@@ -86,7 +96,11 @@ export async function ask(socket: Socket, { url, headers }: Knock, bounds: Bound
       response.on('error', () => undefined)
       const { httpVersion, statusCode = 0, statusMessage = '' } = response
       const line = `HTTP/${httpVersion} ${statusCode} ${printable(statusMessage)}`.trimEnd()
-      const hint = STATUS_HINTS[statusCode]
+      if (identified && REFUSALS.has(statusCode)) {
+        fail(new Problem(`the partner refuses the credentials: the server answers ${line}`))
+        return
+      }
+      const hint = STATUS_HINTS[statusCode] ?? (statusCode >= 500 ? SERVER_FAILS : undefined)
       settle({ detail: `the server answers ${line}${hint === undefined ? '' : `: ${hint}`}`, value: null })
     })
     request.end()

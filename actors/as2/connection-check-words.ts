@@ -150,3 +150,11 @@ export function printable(text: string): string {
     .trim()
     .slice(0, LONGEST_FOREIGN_TEXT)
 }
+
+/** So many things are named; a text that names thousands helps nobody. */
+const MAX_NAMED = 10
+
+export function enumerated(texts: readonly string[], separator: string): string {
+  const named = texts.slice(0, MAX_NAMED).join(separator)
+  return texts.length > MAX_NAMED ? `${named} and ${texts.length - MAX_NAMED} more` : named
+}

@@ -83,8 +83,9 @@ async function takeSteps({ checker, facts, steps, signal, keep }: Undertaking): 
   )
   if (secured !== null) keep(secured.socket)
   const headers = [['User-Agent', product] as const, ...profileHeaders(facts, openedSecrets(facts, secrets))]
+  const identified = facts.http_basic_username !== ''
   try {
-    await steps.run('http', () => ask(secured?.socket ?? plain, { url, headers }, answering))
+    await steps.run('http', () => ask(secured?.socket ?? plain, { url, headers, identified }, answering))
   } catch (error) {
     const late = secured === null ? null : refusalAfterHandshake(error, secured)
     if (late !== null) steps.revoke('tls', 'http', late)

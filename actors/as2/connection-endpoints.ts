@@ -81,7 +81,7 @@ function checkEndpoint(services: ConnectionServices): Endpoint {
     path: '/as2/remote-profiles/{id}/check-connection',
     operationId: 'checkConnection',
     summary: 'Check the connection to a partner',
-    description: `Tries, from the thread and with the settings of an AS2 sender, everything that a message to the partner needs, and sends none. The certificates are those of the profile and of the organizations that routes to the partner name. An \`http\` endpoint needs no TLS: that step says \`not used\`. The HTTP request is a GET; any answer shows that a server is there. The first step that fails ends the check, which takes ${CHECK_LIMIT_MS / 1000} seconds at most.`,
+    description: `Tries, from the thread and with the settings of an AS2 sender, everything that a message to the partner needs, and sends none. The certificates are those of the profile and of organizations. Organizations that routes to the partner name must all be able to send. Where no route names one, because \`from\` is \`*\` or there is no route, the step \`certificates\` fails only when none of those that have an AS2 profile can send; its \`detail\` tells what the others lack. An \`http\` endpoint needs no TLS: that step says \`not used\`. The HTTP request is a GET; any answer shows that a server is there, but 401, 403 and 407 fail the step when the profile has a user name and a password. The first step that fails ends the check, which takes ${CHECK_LIMIT_MS / 1000} seconds at most.`,
     tag,
     params,
     body: { kind: 'action', name: 'ConnectionCheckRequest', schema: checkBody, optional: true },
@@ -141,7 +141,7 @@ const testBody = z
     organization: recordName
       .optional()
       .describe(
-        'Name of the organization that it comes from, which needs an AS2 profile. May be left out where the routes to the partner through the sender name only one, or only one exists.',
+        'Name of the organization that it comes from, which needs an AS2 profile. May be left out where the routes to the partner through the sender name only one that has a profile, or only one has.',
       )
       .meta({ examples: ['acme'] }),
   })

@@ -105,8 +105,7 @@ export function profileHeaders(
   { http_basic_password: password, http_headers }: RemoteSecrets,
 ): [string, string][] {
   const headers = http_headers.map(({ name, value }): [string, string] => [name, value])
-  if (user === '' && password === '') return headers
-  // RFC 7617 §2: either may be empty.
+  if (user === '') return headers
   return [['Authorization', `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`], ...headers]
 }
 

@@ -141,7 +141,7 @@ class Receiver {
     }
     await this.#slot()
     try {
-      const reply = await this.#inbound.handle(headerPairs(request.rawHeaders), outcome)
+      const reply = await this.#inbound.handle(withoutCredentials(headerPairs(request.rawHeaders)), outcome)
       this.#reply(response, reply)
       // Until the targets have room, the place of this message is not given to another: so a slow target slows us.
       if (reply.accepted !== null) await this.#announce(reply.accepted)
@@ -196,4 +196,14 @@ function plain(status: number, text: string, headers: readonly (readonly [string
     body,
     accepted: null,
   }
+}
+
+/** The headers are kept with the message and shown: what opens something is not among them, only that it was there. */
+const CREDENTIAL_HEADERS: ReadonlySet<string> = new Set(['authorization', 'proxy-authorization', 'cookie'])
+
+function withoutCredentials(headers: readonly [string, string][]): [string, string][] {
+  return headers.map(([name, value]) => [
+    name,
+    CREDENTIAL_HEADERS.has(name.toLowerCase()) ? '(withheld)' : value,
+  ])
 }

@@ -1,11 +1,9 @@
 import type { SendingChoices } from '../../storage/profiles/sending-choices.ts'
+import { enumerated } from './connection-check-words.ts'
 
 /** What a request leaves out is chosen for it where there is only one choice; else it is told what there is. */
 export type Choice =
   { readonly kind: 'chosen'; readonly name: string } | { readonly kind: 'refused'; readonly refusal: string }
-
-/** A refusal names so many of the choices. */
-const CHOICES_NAMED = 10
 
 /** The AS2 sender for which something is asked. `narrowed` are those that are tried before all. */
 export function chooseSender(
@@ -26,14 +24,13 @@ export function chooseOrganization(
 ): Choice {
   if (asked !== undefined) return { kind: 'chosen', name: asked }
   const named = sender === null ? [] : (choices.routedOrganizations[sender] ?? [])
-  return theOnlyOne(named.length > 0 ? named : choices.organizations, 'organization')
+  return theOnlyOne(named.length > 0 ? named : choices.organizations, 'organization with an AS2 profile')
 }
 
 function theOnlyOne(names: readonly string[], noun: string): Choice {
   const [only] = names
   if (only === undefined) return { kind: 'refused', refusal: `there is no ${noun}` }
   if (names.length === 1) return { kind: 'chosen', name: only }
-  const rest = names.length > CHOICES_NAMED ? ` and ${names.length - CHOICES_NAMED} more` : ''
-  const named = names.slice(0, CHOICES_NAMED).join(', ')
-  return { kind: 'refused', refusal: `is required, because there is more than one: ${named}${rest}` }
+  const refusal = `is required, because there is more than one: ${enumerated(names, ', ')}`
+  return { kind: 'refused', refusal }
 }

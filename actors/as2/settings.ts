@@ -1,3 +1,4 @@
+import { isIP } from 'node:net'
 import { z } from 'zod'
 import { reference } from '../../runtime/endpoint/paging.ts'
 import { refusalOfUrl } from '../../runtime/endpoint/target-url.ts'
@@ -10,6 +11,13 @@ import {
 
 /** The settings of the AS2 plugin types. */
 
+/** RFC 1123 §2.1. A name that ends in a number would be read as an IPv4 address. */
+const HOST_NAME = /^(?:[a-z\d](?:[a-z\d-]{0,61}[a-z\d])?\.)*(?!\d+$)[a-z\d](?:[a-z\d-]{0,61}[a-z\d])?$/i
+
+function isHost(text: string): boolean {
+  return isIP(text) !== 0 || (text.length <= 253 && HOST_NAME.test(text))
+}
+
 const GIB = 1024 ** 3
 
 export const as2ReceiverSettings = z
@@ -17,9 +25,13 @@ export const as2ReceiverSettings = z
     host: z
       .string()
       .max(255)
-      .regex(/^[\w.:%-]*$/, { error: 'must be the name or the IP address of an interface' })
+      .refine((text) => text === '' || isHost(text), {
+        error: 'must be a host name, an IPv4 or an IPv6 address, without a port',
+      })
       .default('')
-      .describe('Address to listen on; empty for all interfaces.')
+      .describe(
+        'Address to listen on: a host name, an IPv4 or an IPv6 address, without brackets; empty for all interfaces.',
+      )
       .meta({ examples: ['192.0.2.10'] }),
     port: z
       .int()

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { basicPassword, basicUsername, checkBasicPair } from '../../runtime/endpoint/basic-credentials.ts'
 import { httpHeaders } from '../../runtime/endpoint/http-headers.ts'
 import { targetUrl } from '../../runtime/endpoint/target-url.ts'
 import {
@@ -7,7 +8,7 @@ import {
   requestTimeouts,
   retrySettings,
 } from '../../storage/plugins/target-settings.ts'
-import { checkBasicPair, checkHeaders, basicPassword, basicUsername } from './credentials.ts'
+import { checkHeaders } from './credentials.ts'
 import { SIGNATURE_HEADERS, signingSecret } from './signature.ts'
 
 /** The settings of the plugin type `http-poster`. */

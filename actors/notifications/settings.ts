@@ -1,8 +1,9 @@
 import { z } from 'zod'
+import { basicPassword, basicUsername, checkBasicPair } from '../../runtime/endpoint/basic-credentials.ts'
 import { httpHeaders } from '../../runtime/endpoint/http-headers.ts'
 import { targetUrl } from '../../runtime/endpoint/target-url.ts'
 import { checkRetryWaits, retrySettings } from '../../storage/plugins/target-settings.ts'
-import { basicPassword, basicUsername, checkBasicPair, checkHeaders } from '../http/credentials.ts'
+import { checkHeaders } from '../http/credentials.ts'
 import { SIGNATURE_HEADERS, signingSecret } from '../http/signature.ts'
 
 const SEVERITIES = ['info', 'warning', 'critical'] as const

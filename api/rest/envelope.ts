@@ -40,10 +40,16 @@ export function sendFailure(request: FastifyRequest, reply: FastifyReply, thrown
   // RFC 9110 §15.5.16: a 415 tells in Accept what would have been taken.
   if (status === 415) reply.header('accept', request.routeOptions.config.mediaType ?? 'application/json')
   if (error.code === 'TOO_BUSY') reply.header('retry-after', RETRY_AFTER_SECONDS)
-  if (status >= 500) {
-    request.log.error({ err: error, caller: request.caller.name }, 'Request failed')
-  }
+  if (status >= 500) logFailure(request, error)
   return reply.code(status).send(failure(error))
+}
+
+/** Only what nobody expects is an error of the server, and only there its place in the code tells something. */
+function logFailure(request: FastifyRequest, error: WaybillError): void {
+  const { code, message } = error
+  const caller = request.caller.name
+  if (code === 'INTERNAL_ERROR') request.log.error({ err: error, caller }, 'Request failed')
+  else request.log.warn({ code, reason: message, caller }, 'Request not carried out')
 }
 
 /** The connection may end within the request: then nobody reads the answer, and it is no failure of the server. */

@@ -1,6 +1,6 @@
 import { z, type ZodType } from 'zod'
 import { endpoint, type ChosenRules, type Endpoint } from '../../runtime/endpoint/endpoint.ts'
-import { WaybillError } from '../../runtime/errors.ts'
+import { validationFailure, WaybillError } from '../../runtime/errors.ts'
 import type { PluginType } from '../../runtime/module.ts'
 import { timestamp } from '../../runtime/endpoint/paging.ts'
 import type { Supervisor } from '../../runtime/supervisor/supervisor.ts'
@@ -166,6 +166,7 @@ async function list(
 }
 
 function askedType(type: unknown): string {
+  if (Array.isArray(type)) throw validationFailure({ type: `must be given once, not ${type.length} times` })
   if (typeof type !== 'string' || type === '') {
     throw new WaybillError('MISSING_TYPE', 'The query parameter type is missing')
   }

@@ -37,6 +37,11 @@ export interface ServerOptions {
 
 export const API_PREFIX = '/api/v1'
 
+/** A name that only this machine knows is of no use in a document that travels: the document's own address counts then. */
+function serverUrl(publicUrl: string): string {
+  return new URL(publicUrl).hostname === 'localhost' ? API_PREFIX : publicUrl + API_PREFIX
+}
+
 /** The REST API as a server that does not listen yet. */
 export async function buildServer(options: ServerOptions): Promise<FastifyInstance> {
   const { config, log, timeouts } = options
@@ -44,7 +49,7 @@ export async function buildServer(options: ServerOptions): Promise<FastifyInstan
   const endpoints = [...options.endpoints, openApiEndpoint(() => document.current)]
   document.current = describeApi({
     endpoints,
-    serverUrl: config.publicUrl + API_PREFIX,
+    serverUrl: serverUrl(config.publicUrl),
     version: options.version,
   })
 

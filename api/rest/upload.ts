@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
-import type { Multipart, MultipartFile } from '@fastify/multipart'
+import type { MultipartFile } from '@fastify/multipart'
 import type { FastifyRequest } from 'fastify'
 import {
   refusalOfFile,
@@ -68,24 +68,41 @@ export async function discardReceived(
   }
 }
 
-function partsOf(request: FastifyRequest, body: UploadDescription): AsyncIterableIterator<Multipart> {
-  return request.parts({
+/** Text comes as bytes too: the parser would replace what is not well-formed, and we would store what nobody sent. */
+async function* partsOf(request: FastifyRequest, body: UploadDescription): AsyncGenerator<MultipartFile> {
+  const parts = request.parts({
     limits: {
       fileSize: body.maxBytes,
-      fieldSize: Math.min(FIELD_LIMIT_BYTES, body.maxBytes),
       fieldNameSize: 100,
       files: PARTS_LIMIT,
-      fields: PARTS_LIMIT,
       parts: PARTS_LIMIT,
       headerPairs: 20,
     },
-    ...(body.receive === undefined
-      ? {}
-      : {
-          isPartAFile: (name: string | undefined, _type: string | undefined, fileName: string | undefined) =>
-            fileName !== undefined || (name !== undefined && name in body.files),
-        }),
+    isPartAFile: () => true,
   })
+  for await (const part of parts) if (part.type === 'file') yield part
+}
+
+/** A text part has no file name. Its declared character set is not asked for: text is UTF-8. */
+function isFile(part: Partial<MultipartFile>, body: UploadDescription): boolean {
+  return part.filename !== undefined || (part.fieldname !== undefined && part.fieldname in body.files)
+}
+
+const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+async function textOf({ fieldname, file }: MultipartFile, limitBytes: number): Promise<string> {
+  const chunks: Buffer[] = []
+  let size = 0
+  for await (const chunk of file as AsyncIterable<Buffer>) {
+    size += chunk.length
+    if (size > limitBytes || file.truncated) throw tooLarge()
+    chunks.push(chunk)
+  }
+  try {
+    return UTF8.decode(Buffer.concat(chunks))
+  } catch {
+    throw validationFailure({ [fieldname]: 'must be well-formed UTF-8 text' })
+  }
 }
 
 async function collect(request: FastifyRequest, body: UploadDescription): Promise<UploadedParts> {
@@ -95,17 +112,16 @@ async function collect(request: FastifyRequest, body: UploadDescription): Promis
   for await (const part of partsOf(request, body)) {
     const name = part.fieldname
     if (files.has(name) || fields.has(name)) throw validationFailure({ [name]: 'must be sent once' })
-    if (part.type === 'file') {
+    if (isFile(part, body)) {
       const bytes = await part.toBuffer()
+      const fileName = part.filename ?? ''
       total += bytes.length
       // A browser sends a file field that was left empty as a part without name and content.
-      if (bytes.length > 0 || part.filename !== '') files.set(name, { fileName: part.filename, bytes })
+      if (bytes.length > 0 || fileName !== '') files.set(name, { fileName, bytes })
     } else {
-      if (part.valueTruncated) throw tooLarge()
-      const text = String(part.value)
+      const text = await textOf(part, FIELD_LIMIT_BYTES)
       total += Buffer.byteLength(text)
-      if (!(name in body.files)) fields.set(name, text)
-      else if (text !== '') files.set(name, { fileName: '', bytes: Buffer.from(text) })
+      fields.set(name, text)
     }
     if (total > body.maxBytes) throw tooLarge()
   }
@@ -125,16 +141,15 @@ async function receiveAll(
   for await (const part of partsOf(request, body)) {
     const name = part.fieldname
     if (received.has(name) || fields.has(name)) throw validationFailure({ [name]: 'must be sent once' })
-    if (part.type === 'file') {
+    if (isFile(part, body)) {
       // Not read to its end only to be refused then.
       if (!(name in body.files)) throw validationFailure({ [name]: refusalOfFile(body, name) })
       const file = await receiveFile(part, receive)
       if (part.file.bytesRead > 0 || (part.filename ?? '') !== '') received.set(name, file)
       else await file.discard()
     } else {
-      const text = String(part.value)
+      const text = await textOf(part, HELD_LIMIT_BYTES - held)
       held += Buffer.byteLength(text)
-      if (part.valueTruncated || held > HELD_LIMIT_BYTES) throw tooLarge()
       fields.set(name, text)
     }
   }

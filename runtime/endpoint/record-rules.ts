@@ -1,6 +1,5 @@
 import { z, type ZodObject } from 'zod'
-import { validationFailure } from '../errors.ts'
-import { checked } from './validation.ts'
+import { checked, checkedBeside } from './validation.ts'
 
 /**
  * The rules of a record's writable properties: one set for the API, the web form and the OpenAPI document. The
@@ -63,19 +62,15 @@ export function changeFrom<S extends ZodObject>(
       const foreign = Object.entries(rules.identity).filter(
         ([property, parameter]) => property in body && body[property] !== path[parameter],
       )
-      if (foreign.length > 0) {
-        throw validationFailure(
-          Object.fromEntries(
-            foreign.map(([property, parameter]) => [
-              property,
-              typeof path[parameter] === 'number' && typeof body[property] !== 'number'
-                ? 'must be a number'
-                : 'must be that of the record in the path',
-            ]),
-          ),
-        )
-      }
-      return checked(rules.schema, { ...stored, ...writable })
+      const refused = Object.fromEntries(
+        foreign.map(([property, parameter]) => [
+          property,
+          typeof path[parameter] === 'number' && typeof body[property] !== 'number'
+            ? 'must be a number'
+            : 'must be that of the record in the path',
+        ]),
+      )
+      return checkedBeside(refused, rules.schema, { ...stored, ...writable })
     },
   }
 }

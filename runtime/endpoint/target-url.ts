@@ -1,8 +1,8 @@
 import { z } from 'zod'
 
 /**
- * Parameters that make a URL carry a credential, in any case. Such a URL would show up in logs and answers, so it
- * is refused (specification, 2.1 rule 9); userinfo likewise.
+ * Parameters that make a URL carry a credential, in any case, with hyphens or underscores. Such a URL would show up in
+ * logs and answers, so it is refused (specification, 2.1 rule 9); userinfo likewise.
  */
 const CREDENTIAL_PARAMETERS: ReadonlySet<string> = new Set([
   'token',
@@ -17,7 +17,28 @@ const CREDENTIAL_PARAMETERS: ReadonlySet<string> = new Set([
   'auth',
   'sig',
   'signature',
+  'auth_token',
+  'authorization',
+  'bearer',
+  'client_secret',
+  'id_token',
+  'jwt',
+  'refresh_token',
+  'x_amz_security_token',
+  'x_amz_signature',
+  'x_api_key',
+  'x_goog_signature',
 ])
+
+/** A list such as `token[]` carries what `token` does. */
+function isCredential(parameter: string): boolean {
+  const name = parameter
+    .trim()
+    .toLowerCase()
+    .replaceAll('-', '_')
+    .replace(/\[\w*\]$/, '')
+  return CREDENTIAL_PARAMETERS.has(name)
+}
 
 /** Why a text cannot be the address of a target, or null. */
 export function refusalOfUrl(text: string): string | null {
@@ -27,9 +48,7 @@ export function refusalOfUrl(text: string): string | null {
   if (url.username !== '' || url.password !== '') return 'must not carry a user name or password'
   if (url.hash !== '') return 'must not have a fragment'
   for (const name of url.searchParams.keys()) {
-    if (CREDENTIAL_PARAMETERS.has(name.toLowerCase())) {
-      return `must not carry a credential in the parameter ${name}`
-    }
+    if (isCredential(name)) return `must not carry a credential in the parameter ${name}`
   }
   return null
 }

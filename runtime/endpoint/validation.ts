@@ -16,6 +16,18 @@ export function checked<S extends ZodType>(schema: S, value: unknown): z.output<
   throw validationFailure(refusals(parsed.error.issues))
 }
 
+/** As `checked`, for a value of which something was refused already: all that is wrong is told at once. */
+export function checkedBeside<S extends ZodType>(
+  refused: Readonly<Record<string, string>>,
+  schema: S,
+  value: unknown,
+): z.output<S> {
+  const parsed = schema.safeParse(value, { error: wordsFor })
+  const details = { ...(parsed.success ? {} : refusals(parsed.error.issues)), ...refused }
+  if (parsed.success && Object.keys(details).length === 0) return parsed.data
+  throw validationFailure(details)
+}
+
 /**
  * The parameters of a query as the schema makes them. One that is empty or given more than once is told so, unless
  * its schema takes that.

@@ -13,6 +13,7 @@ export interface CheckedCertificate {
 /** An organization that may send to the partner, with its certificates. */
 export interface SendingOrganization {
   readonly name: string
+  readonly has_profile: boolean
   readonly signing: CheckedCertificate | null
   readonly decryption: CheckedCertificate | null
 }
@@ -38,12 +39,14 @@ export interface ConnectionFacts extends Pick<
     readonly tls_client: CheckedCertificate | null
     readonly tls_ca: CheckedCertificate | null
   }
+  /** Whether routes to the partner name the organizations; else each that has a profile is among them. */
+  readonly routed: boolean
   readonly organizations: readonly SendingOrganization[]
 }
 
 /**
  * The partner's profile with what belongs to it, or null when there is none. The organizations are those that routes to
- * the partner name; where no route does, all that have a profile.
+ * the partner name; where none is named, as a route from any party names none, all that have a profile.
  */
 export async function connectionFacts(
   on: Queryable,
@@ -74,13 +77,16 @@ const CONNECTION_FACTS = `
 with profile as (
   select p.id as partner_id, p.name as partner, r.* from as2_remote_profile r
   join partner p on p.id = r.business_partner_id where p.id = $1
-), sources as (
-  select r."from" from profile p join route r on r."to" in (p.partner, '*')
+), named as (
+  select distinct o.id from profile p join route r on r."to" in (p.partner, '*')
   join plugin_configuration c on c.name = r.target_plugin and c.type = $2
+  join organization o on o.name = r."from"
 ), organizations as (
-  select o.name, l.signing_certificate_id, l.decryption_certificate_id
-  from as2_local_profile l join organization o on o.id = l.local_organization_id
-  where not exists (select from sources) or exists (select from sources s where s."from" in (o.name, '*'))
+  select o.name, l.local_organization_id is not null as has_profile,
+    l.signing_certificate_id, l.decryption_certificate_id
+  from organization o left join as2_local_profile l on l.local_organization_id = o.id
+  where case when exists (select from named) then o.id in (select id from named)
+    else l.local_organization_id is not null end
 )
 select r.partner_id, r.partner, r.endpoint, r.http_basic_username, r.secrets, r.signing_algorithm,
   r.encryption_algorithm, r.receipt_mode, r.receipt_signed,
@@ -91,7 +97,8 @@ select r.partner_id, r.partner, r.endpoint, r.http_basic_username, r.secrets, r.
     'signing', ${checked('coalesce(r.partner_signing_certificate_id, r.partner_certificate_id)')},
     'tls_client', ${checked('r.tls_client_certificate_id')},
     'tls_ca', ${checked('r.tls_ca_certificate_id')}) as checked,
-  (select coalesce(json_agg(json_build_object('name', o.name,
+  exists (select from named) as routed,
+  (select coalesce(json_agg(json_build_object('name', o.name, 'has_profile', o.has_profile,
     'signing', ${checked('o.signing_certificate_id')},
     'decryption', ${checked('o.decryption_certificate_id')}) order by o.name), '[]')
     from organizations o) as organizations

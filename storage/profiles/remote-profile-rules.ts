@@ -1,4 +1,10 @@
 import { z } from 'zod'
+import {
+  basicPairLacks,
+  basicPairRefusal,
+  basicPassword,
+  basicUsername,
+} from '../../runtime/endpoint/basic-credentials.ts'
 import { httpHeaders } from '../../runtime/endpoint/http-headers.ts'
 import { reference } from '../../runtime/endpoint/paging.ts'
 import { targetUrl } from '../../runtime/endpoint/target-url.ts'
@@ -56,22 +62,8 @@ const properties = {
     .default('')
     .describe('The Subject header of messages; empty for the name of the file.')
     .meta({ examples: ['Orders of Acme'] }),
-  http_basic_username: z
-    .string()
-    .max(200)
-    .regex(/^[^:\p{Cc}]*$/u, { error: 'must not contain a colon or control characters' })
-    .default('')
-    .describe('User name of HTTP basic authentication; needs a password. Empty for none.')
-    .meta({ examples: ['acme'] }),
-  http_basic_password: z
-    .string()
-    .max(500)
-    .regex(/^\P{Cc}*$/u, { error: 'must not contain control characters' })
-    .default('')
-    .describe(
-      'Password of HTTP basic authentication; without a user name it is sent with an empty one. Empty for none. Write-only.',
-    )
-    .meta({ writeOnly: true, examples: ['a long random text'] }),
+  http_basic_username: basicUsername('http_basic_password'),
+  http_basic_password: basicPassword('http_basic_username'),
   http_headers: httpHeaders
     .superRefine((headers, context) => {
       for (const [at, { name }] of headers.entries()) {
@@ -177,17 +169,25 @@ const RULES: readonly Rule[] = [
   },
   {
     path: ['http_basic_password'],
-    error: 'is required with http_basic_username',
-    kept: ({ http_basic_username, http_basic_password }) =>
-      http_basic_password !== '' || typeof http_basic_username !== 'string' || http_basic_username === '',
+    error: basicPairRefusal('http_basic_username'),
+    kept: (values) => lackingCredential(values) !== 'http_basic_password',
+  },
+  {
+    path: ['http_basic_username'],
+    error: basicPairRefusal('http_basic_password'),
+    kept: (values) => lackingCredential(values) !== 'http_basic_username',
   },
   {
     path: ['http_headers'],
     error: 'must not have Authorization: basic authentication sets it',
-    kept: ({ http_basic_username, http_basic_password, http_headers }) =>
-      (http_basic_username === '' && http_basic_password === '') || !hasHeader(http_headers, 'authorization'),
+    kept: ({ http_basic_username, http_headers }) =>
+      http_basic_username === '' || !hasHeader(http_headers, 'authorization'),
   },
 ]
+
+function lackingCredential(values: Readonly<Record<string, unknown>>) {
+  return basicPairLacks(values, 'http_basic_username', 'http_basic_password')
+}
 
 function hasHeader(headers: unknown, name: string): boolean {
   const list = httpHeaders.safeParse(headers)

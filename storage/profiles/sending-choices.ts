@@ -7,8 +7,9 @@ export interface SendingChoices {
   readonly senders: readonly string[]
   /** Those of them to which routes to the partner lead. */
   readonly routedSenders: readonly string[]
+  /** Those that have an AS2 profile: no other can send. */
   readonly organizations: readonly string[]
-  /** Those that routes to the partner name as where messages come from, by the sender that they lead to. */
+  /** Those of them that routes to the partner name as where messages come from, by the sender that they lead to. */
   readonly routedOrganizations: Readonly<Record<string, readonly string[]>>
 }
 
@@ -44,17 +45,19 @@ with partner_of as (
   where r.business_partner_id = $1
 ), sender as (
   select name from plugin_configuration where type = $2
+), able as (
+  select o.name from organization o join as2_local_profile l on l.local_organization_id = o.id
 ), routed as (
   select distinct s.name as sender, o.name as organization
   from partner_of p
   join route r on r."to" in (p.name, '*')
   join sender s on s.name = r.target_plugin
-  left join organization o on o.name = r."from"
+  left join able o on o.name = r."from"
 )
 select p.name as partner,
   array(select name from sender order by name) as senders,
   array(select distinct sender from routed order by sender) as "routedSenders",
-  array(select name from organization order by name) as organizations,
+  array(select name from able order by name) as organizations,
   (select coalesce(json_object_agg(sender, names), '{}') from (
     select sender, json_agg(organization order by organization) as names from routed
     where organization is not null group by sender) by_sender) as "routedOrganizations"

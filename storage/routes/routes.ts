@@ -32,7 +32,7 @@ export class Routes {
 
   async create(values: RouteValues): Promise<Route> {
     return this.#orm.em.fork().transactional(async (em) => {
-      await accept(em, values, null)
+      await accept(em, values)
       const route = em.create(RouteEntity, values)
       await save(em, values)
       return route
@@ -48,7 +48,7 @@ export class Routes {
         () => change.applyTo(stored),
         () => refusalsOfReferences(em, { ...stored, ...change.unchecked }),
       )
-      await accept(em, values, id)
+      await accept(em, values, route)
       Object.assign(route, values)
       await save(em, values)
       return route
@@ -70,25 +70,35 @@ export class Routes {
 /** One route is accepted at a time: two that cover each other must not pass side by side. Any number that is ours. */
 const ACCEPT_LOCK = 7_721_940_311
 
-/** Refuses in this order: what the route refers to, a route that covers it, a name that is taken. */
-async function accept(em: EntityManager, values: RouteValues, id: number | null): Promise<void> {
+/**
+ * Refuses in this order: what the route refers to, a route that covers it, a name that is taken. A stored route may be
+ * covered by a wider one that came later; it keeps its way until it is to go another.
+ */
+async function accept(em: EntityManager, values: RouteValues, stored?: Route): Promise<void> {
   await em.execute('select pg_advisory_xact_lock(?)', [ACCEPT_LOCK])
   const details = await refusalsOfReferences(em, values)
   if (Object.keys(details).length > 0) throw validationFailure(details)
 
-  const { source_plugin, target_plugin, name } = values
-  const others = await em.find(RouteEntity, {
-    source_plugin,
-    target_plugin,
-    ...(id === null ? {} : { id: { $ne: id } }),
-  })
-  const covering = others.find((other) => covers(other, values))
-  if (covering !== undefined) {
-    throw validationFailure({ to: `the route ${covering.name ?? `#${covering.id}`} covers this one already` })
-  }
+  const { name } = values
+  const another = stored === undefined ? {} : { id: { $ne: stored.id } }
+  if (stored === undefined || !goesTheSameWay(stored, values)) await refuseCovered(em, values, another)
   if (name === null) return
-  const taken = await em.count(RouteEntity, { name, ...(id === null ? {} : { id: { $ne: id } }) })
+  const taken = await em.count(RouteEntity, { name, ...another })
   if (taken > 0) throw nameTaken(name)
+}
+
+function goesTheSameWay(stored: Route, values: RouteValues): boolean {
+  return (['source_plugin', 'from', 'to', 'target_plugin'] as const).every(
+    (property) => stored[property] === values[property],
+  )
+}
+
+async function refuseCovered(em: EntityManager, values: RouteValues, another: object): Promise<void> {
+  const { source_plugin, target_plugin } = values
+  const others = await em.find(RouteEntity, { source_plugin, target_plugin, ...another })
+  const covering = others.find((other) => covers(other, values))
+  if (covering === undefined) return
+  throw validationFailure({ to: `the route ${covering.name ?? `#${covering.id}`} covers this one already` })
 }
 
 /** The values may be unchecked; those that can be no name are passed over. */

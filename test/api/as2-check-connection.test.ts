@@ -58,15 +58,37 @@ t.test('an http endpoint that answers is ok, whatever it answers, and gets no me
 })
 
 t.test('statuses that a message would meet too are explained', async (t) => {
-  const statuses = [401, 403, 404, 302]
+  const statuses = [401, 403, 404, 302, 500, 503]
   const server = await httpServer(t, (_request, response) => {
     response.writeHead(statuses.shift() ?? 200, { location: 'http://elsewhere.invalid/' }).end()
   })
-  for (const words of [/401.*user name and password/, /403.*forbids/, /404.*path/, /302/]) {
+  for (const words of [
+    /401.*user name and password/,
+    /403.*forbids/,
+    /404.*path/,
+    /302/,
+    /500.*fails at the moment/,
+    /503/,
+  ]) {
     const { ok, details } = await checks.check(t, `http://127.0.0.1:${server.port}/`)
     t.equal(ok, true)
     t.match(details['http'], words)
   }
+})
+
+t.test('an answer that refuses the user name and password of the profile fails in http', async (t) => {
+  const statuses = [401, 403, 407, 500]
+  const server = await httpServer(t, (_request, response) => {
+    response.writeHead(statuses.shift() ?? 200).end()
+  })
+  const endpoint = `http://127.0.0.1:${server.port}/`
+  await checks.put({ endpoint, http_basic_username: 'acme', http_basic_password: 'hunter2' })
+  for (const status of [401, 403, 407]) {
+    const problem = new RegExp(`the partner refuses the credentials: .* ${status}`)
+    await checks.fails(t, endpoint, { step: 'http', problem })
+  }
+  t.equal((await checks.check(t, endpoint)).ok, true, 'a failure of the server says nothing of them')
+  await checks.put({ http_basic_username: '', http_basic_password: '' })
 })
 
 t.test('a name that has no address fails in resolve', async (t) => {
@@ -170,34 +192,55 @@ t.test('certificates', async (t) => {
     await checks.put({ signing_certificate_id: acmeCertificate }, ours)
   })
 
-  t.test('of the organizations, those count that routes to the partner name', async (t) => {
+  t.test('organizations that routes to the partner name must all be able to send', async (t) => {
     const { id } = await client.create('/organizations', { name: 'initech' })
+    await client.create('/plugins/configs?type=as2-receiver', { name: 'receiver' })
+    const route = { source_plugin: 'receiver', from: 'acme', to: 'globex', target_plugin: 'sender' }
+    await client.create('/routes', route)
+    t.equal((await checks.check(t, endpoint)).ok, true)
+    await client.create('/routes', { ...route, from: 'initech', to: '*' })
+    await checks.fails(t, endpoint, { step: 'certificates', problem: /initech has no AS2 profile/ })
     await client.create('/as2/local-profiles', { local_organization_id: id, as2id: 'INITECH' })
     await checks.fails(t, endpoint, {
       step: 'certificates',
       problem: /initech has no certificate to sign with/,
     })
+    await checks.put({ signing_certificate_id: acmeCertificate }, `/as2/local-profiles/${String(id)}`)
+    t.equal((await checks.check(t, endpoint)).ok, true)
+    for (const each of (await client.get('/routes')).data['routes'] as { id: number }[])
+      await client.delete(`/routes/${each.id}`)
+    await client.delete(`/as2/local-profiles/${String(id)}`)
+    t.equal((await client.delete(`/organizations/${String(id)}`)).status, 204)
+    t.equal((await client.delete('/plugins/configs/as2-receiver/receiver')).status, 204)
+  })
+
+  t.test('where no route names one, it is enough that one organization can send', async (t) => {
+    const { id } = await client.create('/organizations', { name: 'initech' })
+    await client.create('/as2/local-profiles', { local_organization_id: id, as2id: 'INITECH' })
+    const others = /acme edi until .*organizations that cannot send.*initech has no certificate to sign with/
+    const withoutRoute = await checks.check(t, endpoint)
+    t.equal(withoutRoute.ok, true)
+    t.match(withoutRoute.details['certificates'], others)
+
     await client.create('/plugins/configs?type=as2-receiver', { name: 'receiver' })
-    await client.create('/routes', {
+    const { id: route } = await client.create('/routes', {
       source_plugin: 'receiver',
-      from: 'acme',
+      from: '*',
       to: 'globex',
       target_plugin: 'sender',
     })
-    t.equal((await checks.check(t, endpoint)).ok, true)
-    await client.create('/routes', {
-      source_plugin: 'receiver',
-      from: 'initech',
-      to: '*',
-      target_plugin: 'sender',
-    })
+    const fromAny = await checks.check(t, endpoint)
+    t.equal(fromAny.ok, true)
+    t.match(fromAny.details['certificates'], others)
+    await checks.put({ signing_certificate_id: null }, ours)
     await checks.fails(t, endpoint, {
       step: 'certificates',
-      problem: /initech has no certificate to sign with/,
+      problem: /acme has no certificate to sign with.*initech has no certificate to sign with/,
     })
-    for (const route of (await client.get('/routes')).data['routes'] as { id: number }[])
-      await client.delete(`/routes/${route.id}`)
+    await checks.put({ signing_certificate_id: acmeCertificate }, ours)
+    t.equal((await client.delete(`/routes/${String(route)}`)).status, 204)
     await client.delete(`/as2/local-profiles/${String(id)}`)
+    t.equal((await client.delete(`/organizations/${String(id)}`)).status, 204)
   })
 })
 

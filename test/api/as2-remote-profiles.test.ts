@@ -96,7 +96,8 @@ t.test('/as2/remote-profiles', async (t) => {
     }
     for (const [property, values] of Object.entries(wrong)) {
       for (const value of values) {
-        const details = await refusal({ http_basic_password: 'p', [property]: value })
+        const credentials = { http_basic_username: 'acme', http_basic_password: 'p' }
+        const details = await refusal({ ...credentials, [property]: value })
         t.same(Object.keys(details), [property], `${property}: ${JSON.stringify(value)}`)
       }
     }
@@ -147,13 +148,18 @@ t.test('/as2/remote-profiles', async (t) => {
       t.match(details, { http_headers: /entry 2, name: cannot be set/ }, name)
     }
     const http_headers = [{ name: 'authorization', value: 'Bearer x' }]
-    t.match(await refusal({ http_headers, http_basic_password: 'p' }), {
+    t.match(await refusal({ http_headers, http_basic_username: 'acme', http_basic_password: 'p' }), {
       http_headers: /basic authentication/,
     })
   })
 
-  t.test('a user name needs a password; a password goes without one', async (t) => {
-    t.match(await refusal({ http_basic_username: 'acme' }), { http_basic_password: /is required with/ })
+  t.test('a user name and a password are both given or none is', async (t) => {
+    t.same(await refusal({ http_basic_username: 'acme' }), {
+      http_basic_password: 'is required with http_basic_username; both empty are none',
+    })
+    t.same(await refusal({ http_basic_password: 'p' }), {
+      http_basic_username: 'is required with http_basic_password; both empty are none',
+    })
   })
 
   t.test('an unknown partner or certificate, and one that lacks the key it needs, are refused', async (t) => {
@@ -225,7 +231,8 @@ t.test('/as2/remote-profiles', async (t) => {
   })
 
   t.test('secrets are never returned, sealed at rest, and kept when they are left out', async (t) => {
-    const secret = { http_basic_password: 'hunter2', http_headers: [{ name: 'X-Key', value: 'hunter2' }] }
+    const credentials = { http_basic_username: 'acme', http_basic_password: 'hunter2' }
+    const secret = { ...credentials, http_headers: [{ name: 'X-Key', value: 'hunter2' }] }
     const refused = await client.put(path, { ...secret, receipt_timeout_hours: 0 })
     const other = await client.put(path, { ...secret, business_partner_id: 999 })
     const answers = [await client.put(path, secret), await client.get(path), await client.get(PATH)]
@@ -244,11 +251,12 @@ t.test('/as2/remote-profiles', async (t) => {
 
   t.test('a change of the endpoint must send again the secrets that are stored, and no others', async (t) => {
     const moved = { endpoint: 'https://new.globex.example/' }
+    const none = { http_basic_username: '', http_basic_password: '' }
     t.same(Object.keys(await refusedUpdate({ ...moved, http_headers: [] })), ['http_basic_password'])
-    t.same(
-      Object.keys(await refusedUpdate({ ...moved, http_basic_password: '', receipt_mode: 'x' })).toSorted(),
-      ['http_headers', 'receipt_mode'],
-    )
+    t.same(Object.keys(await refusedUpdate({ ...moved, ...none, receipt_mode: 'x' })).toSorted(), [
+      'http_headers',
+      'receipt_mode',
+    ])
     t.match(
       await put({ endpoint: profile.endpoint }),
       { endpoint: profile.endpoint },
@@ -260,7 +268,7 @@ t.test('/as2/remote-profiles', async (t) => {
       ['http_basic_password'],
       'an empty list has removed the headers',
     )
-    await put({ http_basic_password: '' })
+    await put(none)
     t.match(await put({ endpoint: profile.endpoint }), { endpoint: profile.endpoint, subject: 'Orders' })
   })
 
@@ -271,6 +279,11 @@ t.test('/as2/remote-profiles', async (t) => {
     await put({ partner_certificate_id: certificate, encryption_algorithm: 'AES128-GCM' })
     await put({ http_basic_username: 'acme', http_basic_password: 'p' })
     t.match(await refusedUpdate({ http_basic_password: '' }), { http_basic_password: /is required with/ })
+    t.same(
+      await refusedUpdate({ http_basic_username: '' }),
+      { http_basic_username: 'is required with http_basic_password; both empty are none' },
+      'a user name alone is not removed: its password would stay',
+    )
     await put({ http_basic_username: '', http_basic_password: '' })
     const combination = { compression: 'AfterSigning', signing_algorithm: 'None', signature_scheme: 'PSS' }
     t.match(await put({ ...combination, receipt_mode: 'None' }), { ...combination, receipt_signed: true })

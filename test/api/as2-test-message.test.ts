@@ -81,11 +81,13 @@ t.test(
     await client.create('/plugins/configs?type=as2-sender', { name: 'spare' })
     const { id } = await client.create('/organizations', { name: 'initech' })
     await client.create('/plugins/configs?type=as2-receiver', { name: 'receiver' })
-    t.match(await refusal(), { sender: /sender, spare/, organization: /acme, initech/ })
-    t.match(await refusal({ sender: 'spare' }), { organization: /acme, initech/ })
+    t.match((await sent({ sender: 'spare' })).message, { from: 'acme' }, 'initech cannot send over AS2')
     t.match(await refusal({ sender: 'spare', organization: 'initech' }), {
       organization: /initech has no AS2 profile/,
     })
+    await client.create('/as2/local-profiles', { local_organization_id: id, as2id: 'INITECH' })
+    t.match(await refusal(), { sender: /sender, spare/, organization: /acme, initech/ })
+    t.match(await refusal({ sender: 'spare' }), { organization: /acme, initech/ })
     t.match((await sent({ sender: 'spare', organization: 'acme' })).message, {
       deliveries: [{ target: 'spare' }],
     })
@@ -96,7 +98,6 @@ t.test(
     // The partner's routes name acme for this sender, and nobody for the other one.
     t.match(await refusal({ sender: 'sender' }), { organization: /acme, initech/ })
 
-    await client.create('/as2/local-profiles', { local_organization_id: id, as2id: 'INITECH' })
     await client.create('/routes', { ...route, from: 'initech' })
     t.match(await refusal(), { organization: /acme, initech/ })
     t.match((await sent({ organization: 'initech' })).message, { from: 'initech' })
@@ -110,6 +111,23 @@ t.test(
     await client.delete(`/organizations/${String(id)}`)
   },
 )
+
+t.test('of many organizations with an AS2 profile, ten are named and the others counted', async (t) => {
+  const others = Array.from({ length: 12 }, (_, index) => `unit-${String(index + 10)}`)
+  const made: number[] = []
+  for (const name of others) {
+    const { id } = await client.create('/organizations', { name })
+    made.push(Number(id))
+    await client.create('/as2/local-profiles', { local_organization_id: id, as2id: name })
+  }
+  const { id } = await client.create('/organizations', { name: 'aaa-without-profile' })
+  t.same(await refusal(), {
+    organization: `is required, because there is more than one: acme, ${others.slice(0, 9).join(', ')} and 3 more`,
+  })
+  for (const each of made) t.equal((await client.delete(`/as2/local-profiles/${each}`)).status, 204)
+  for (const each of [...made, Number(id)])
+    t.equal((await client.delete(`/organizations/${each}`)).status, 204)
+})
 
 t.test('one to a stopped sender waits, and goes out when the sender runs', async (t) => {
   const authority = makeCertificate({ commonName: 'globex ca', keyType: 'ec', authority: true })
@@ -137,6 +155,7 @@ t.test('one to a stopped sender waits, and goes out when the sender runs', async
     endpoint: `https://localhost:${port}/as2`,
     tls_ca_certificate_id: await storeCertificate(api, 'globex ca', authority, false),
     tls_client_certificate_id: await storeCertificate(api, 'acme tls', issued('acme tls'), true),
+    http_basic_username: 'acme',
     http_basic_password: 'hunter2',
   })
   t.equal(changed.status, 200, changed.text)
@@ -146,10 +165,11 @@ t.test('one to a stopped sender waits, and goes out when the sender runs', async
   await until(() => arrived.some(({ messageId }) => messageId === id), LIMIT_MS)
   t.match(
     arrived.find(({ messageId }) => messageId === id),
-    { client: 'acme tls', authorization: `Basic ${Buffer.from(':hunter2').toString('base64')}` },
+    { client: 'acme tls', authorization: `Basic ${Buffer.from('acme:hunter2').toString('base64')}` },
     'the sender shows and checks what the profile says',
   )
   await client.put(profile, {
+    http_basic_username: '',
     http_basic_password: '',
     tls_client_certificate_id: null,
     tls_ca_certificate_id: null,

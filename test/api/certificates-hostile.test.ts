@@ -7,7 +7,7 @@ import { hostileUploads } from '../support/hostile-uploads.ts'
 const THREAD = new URL('../support/reading-child.ts', import.meta.url)
 
 t.test('while twenty uploads want to be read for ever, the server answers all others', async (t) => {
-  const limits = { threads: 2, waiting: 16, readMs: 600_000, beginMs: 600_000 }
+  const limits = { threads: 2, waiting: 16, cpuMs: 600_000, readMs: 600_000, beginMs: 600_000 }
   const { client, uploadReader } = await startApi(t, { reader: { thread: THREAD, limits } })
   const parts = { certificate: 'whatever', password: 'go on for ever' }
   const answered: Answer[] = []
@@ -41,7 +41,7 @@ t.test('while twenty uploads want to be read for ever, the server answers all ot
 
 t.test('a hostile upload is refused on its field', async (t) => {
   // The files are refused for what they are, not for the time that they take on a busy machine.
-  const { client } = await startApi(t, { reader: { limits: { readMs: 60_000 } } })
+  const { client } = await startApi(t, { reader: { limits: { cpuMs: 60_000, readMs: 60_000 } } })
   for (const { name, certificate, privateKey, password = '', refusal } of hostileUploads()) {
     const key = privateKey === undefined ? {} : { private_key: new Uint8Array(privateKey) }
     const parts = {

@@ -1,6 +1,9 @@
 import { once } from 'node:events'
 import t from 'tap'
 import { pino } from 'pino'
+import { z } from 'zod'
+import { endpoint } from '../../runtime/endpoint/endpoint.ts'
+import { WaybillError } from '../../runtime/errors.ts'
 import { startApi } from '../support/api.ts'
 import { answersIn, everything, exchange, openConnection } from '../support/raw-http.ts'
 
@@ -8,6 +11,21 @@ import { answersIn, everything, exchange, openConnection } from '../support/raw-
 
 const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 const JSON_TYPE = 'Content-Type: application/json'
+
+/** An operation that throws. */
+const failing = (path: string, thrown: Error) =>
+  endpoint({
+    method: 'GET',
+    path,
+    operationId: `fail${path.replaceAll(/\W/g, '')}`,
+    summary: 'Fails',
+    tag: 'Server',
+    answer: { kind: 'data', status: 200, schema: z.object({}), description: 'Never' },
+    errors: ['SENDER_NOT_RUNNING', 'START_FAILED'],
+    handle: () => {
+      throw thrown
+    },
+  })
 
 t.test('what is no HTTP request is answered in the envelope with a request id, and closed', async (t) => {
   const { base } = await startApi(t)
@@ -159,6 +177,32 @@ t.test('a body that breaks off is no failure of the server', async (t) => {
   while (!ended() && Date.now() < deadline) await client.get('/health')
   t.ok(ended(), 'the request has ended')
   t.notOk(lines.some((line) => line.includes('"level":50') || line.includes('Request failed')))
+})
+
+t.test('a failure that the catalogue foresees is logged without an error and a stack', async (t) => {
+  const lines: string[] = []
+  const log = pino({ level: 'info' }, { write: (line: string) => void lines.push(line) })
+  const { client } = await startApi(t, {
+    log,
+    endpoints: [
+      failing('/not-running', new WaybillError('SENDER_NOT_RUNNING', 'The AS2 sender x is stopped')),
+      failing('/not-started', new WaybillError('START_FAILED', 'No such directory')),
+      failing('/defect', new Error('a defect')),
+    ],
+  })
+  const logged = (text: string) => lines.filter((line) => line.includes(text))
+  const foreseen = [
+    ['/not-running', 503, 'The AS2 sender x is stopped'],
+    ['/not-started', 500, 'No such directory'],
+  ] as const
+  for (const [path, status, reason] of foreseen) {
+    t.equal((await client.get(path)).status, status)
+    t.equal(logged(reason).length, 1)
+    t.match(logged(reason)[0], /"level":40/)
+    t.notMatch(logged(reason)[0], /"stack"|http\.test\.ts/)
+  }
+  t.equal((await client.get('/defect')).status, 500)
+  t.match(logged('a defect')[0], /"level":50.*"stack"/)
 })
 
 t.test('every answer carries X-Request-Id and security headers', async (t) => {

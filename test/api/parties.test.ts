@@ -53,6 +53,8 @@ for (const [path, plural] of [
       t.equal(back.status, 200)
       const other = await client.put(`${path}/${String(created['id'])}`, { id: 999_999 })
       t.same(Object.keys(other.error?.details ?? {}), ['id'])
+      const all = await client.put(`${path}/${String(created['id'])}`, { id: 999_999, name: 'X Y', bogus: 1 })
+      t.same(Object.keys(all.error?.details ?? {}).toSorted(), ['bogus', 'id', 'name'], 'all is told at once')
     })
 
     t.test('a path id that is not a whole number is refused on id, an unknown one is 404', async (t) => {

@@ -74,6 +74,23 @@ t.test('/routes', async (t) => {
     )
   })
 
+  t.test('a route that a wider one has come to cover can be put back, renamed and deleted', async (t) => {
+    const parties = { from: 'umbrella', to: 'acme' }
+    const narrow = { ...route, ...parties, source_plugin: 'in', target_plugin: 'out2' }
+    await client.create('/plugins/configs?type=file-writer', { name: 'out2', base_directory: '/tmp/out2' })
+    const { id } = await client.create('/routes', narrow)
+    await client.create('/routes', { ...narrow, from: '*', to: '*' })
+    const stored = await client.get(`/routes/${String(id)}`)
+    t.equal((await client.put(`/routes/${String(id)}`, stored.data)).status, 200)
+    t.match(await client.put(`/routes/${String(id)}`, { name: 'narrow' }), {
+      status: 200,
+      data: { ...parties, name: 'narrow' },
+    })
+    const elsewhere = await client.put(`/routes/${String(id)}`, { from: '*', to: 'acme' })
+    t.match(elsewhere, { status: 400, error: { details: { to: /covers/ } } })
+    t.equal((await client.delete(`/routes/${String(id)}`)).status, 204)
+  })
+
   t.test('a name that exists is 409 CONFLICT, after a route that is covered', async (t) => {
     const free = { ...route, target_plugin: 'out', from: 'umbrella' }
     const answer = await client.post('/routes', { ...free, name: 'all' })

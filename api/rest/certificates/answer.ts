@@ -8,6 +8,7 @@ import {
   stateOf,
   type Certificate,
 } from '../../../storage/certificates/certificate.ts'
+import { LONGEST_VALUE } from '../../../storage/certificates/reading/extensions.ts'
 import { KEY_ALGORITHMS, type CertificateFacts } from '../../../storage/certificates/reading/facts.ts'
 
 /** How a certificate looks in every answer, stored or found in an upload. */
@@ -30,7 +31,9 @@ const extension = z.object({
   critical: z.boolean().describe('Whether who does not know it must refuse the certificate.'),
   value: z
     .string()
-    .describe('What it says.')
+    .describe(
+      `What it says. Of a value of more than ${LONGEST_VALUE} characters the first ones, and \` …\` as its end.`,
+    )
     .meta({ examples: ['digitalSignature'] }),
 })
 
@@ -52,9 +55,15 @@ export const certificateFacts = {
     .string()
     .describe('Hexadecimal.')
     .meta({ examples: ['4b8f0c2d9e'] }),
-  not_before: timestamp.describe('When the validity begins.'),
+  not_before: timestamp.describe(
+    'When the validity begins. It may lie in the future: `state` does not tell.',
+  ),
   not_after: timestamp.describe('When the validity ends.'),
-  state: z.enum(CERTIFICATE_STATES).describe(`\`expiring\` within ${EXPIRING_DAYS} days of the end.`),
+  state: z
+    .enum(CERTIFICATE_STATES)
+    .describe(
+      `Tells of the end of the validity alone: \`expired\` after \`not_after\`, \`expiring\` within ${EXPIRING_DAYS} days of it, otherwise \`valid\`, also while \`not_before\` lies in the future.`,
+    ),
   days_remaining: z.int().min(0).describe('Whole days of validity left; 0 when expired.'),
   has_private_key: z.boolean().describe('Whether there is a private key with it.'),
   private_key_matches: z

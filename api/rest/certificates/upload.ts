@@ -86,7 +86,7 @@ A single certificate with a \`description\` is stored at once: 201. Anything els
 
 A certificate is stored once, with or without its private key. To add the key to one that is stored without, delete it and upload both together.
 
-The file is read with limits of time, memory and size: at most 500 certificates with 2 MiB and 50 private keys. What exceeds them is refused within two seconds.`
+The file is read with limits of time, memory and size: at most 500 certificates with 2 MiB and 50 private keys. What exceeds them is refused after at most two seconds of computing. A machine that is too busy to read the file within ten seconds answers 503.`
 
 interface UploadServices {
   readonly certificates: Certificates

@@ -8,7 +8,7 @@ import { OVERVIEW, SECURITY_SCHEMES, TAGS } from './text.ts'
 
 export interface ApiFacts {
   readonly endpoints: readonly Endpoint[]
-  /** Address of the API with its prefix. */
+  /** Address of the API with its prefix, or the prefix alone: then it is where the document is. */
   readonly serverUrl: string
   readonly version: string
 }

@@ -22,7 +22,9 @@ export interface CertificateExtension {
 }
 
 const MOST_EXTENSIONS = 100
-const LONGEST_VALUE = 4000
+export const LONGEST_VALUE = 4000
+/** Ends a value that was cut. */
+const CUT = ' …'
 
 interface Known {
   readonly name: string
@@ -70,10 +72,8 @@ function describeExtension(extension: DerElement, certificate: X509Certificate):
 }
 
 function storable(value: string): string {
-  return value
-    .slice(0, LONGEST_VALUE)
-    .replaceAll('\0', String.raw`\00`)
-    .toWellFormed()
+  const shown = value.length > LONGEST_VALUE ? `${value.slice(0, LONGEST_VALUE)}${CUT}` : value
+  return shown.replaceAll('\0', String.raw`\00`).toWellFormed()
 }
 
 /** A value that is not built as its kind says is shown as it is. */

@@ -1,22 +1,19 @@
 import { extname } from 'node:path'
-import { MessageChannel } from 'node:worker_threads'
+import { MessageChannel, type Worker } from 'node:worker_threads'
 import { Piscina } from 'piscina'
 import { fromErrorData, reasonOf, validationFailure, WaybillError } from '../../../runtime/errors.ts'
 import type { Log } from '../../../runtime/log.ts'
 import type { FoundMaterial } from './material.ts'
 import type { Upload } from './parse.ts'
 import type { Part } from './refusal.ts'
-import type { ReadingResult, ReadingTask } from './thread.ts'
+import type { Begun, ReadingResult, ReadingTask } from './thread.ts'
+import { ReadingTimes, type Overrun, type TimeLimits } from './time-limits.ts'
 
-export interface ReaderLimits {
+export interface ReaderLimits extends TimeLimits {
   /** Uploads that are read at the same time. */
   readonly threads: number
   /** Uploads that wait for a thread. One more is refused. */
   readonly waiting: number
-  /** How long the reading of one upload may take. */
-  readonly readMs: number
-  /** How long a thread may take to begin: it may have to be started. */
-  readonly beginMs: number
   /** Of a thread; the bytes of the upload itself are not in it. */
   readonly heapMb: number
 }
@@ -28,14 +25,22 @@ export interface UploadReaderOptions {
   readonly thread?: URL
 }
 
-const LIMITS: ReaderLimits = { threads: 2, waiting: 16, readMs: 1_800, beginMs: 30_000, heapMb: 192 }
+const LIMITS: ReaderLimits = {
+  threads: 2,
+  waiting: 16,
+  beginMs: 30_000,
+  cpuMs: 1_800,
+  readMs: 10_000,
+  heapMb: 192,
+}
 const IDLE_MS = 60_000
 /** The file beside this one, as source or as built. */
 const THREAD = new URL(`./thread${extname(import.meta.url)}`, import.meta.url)
 
 /**
  * Reads uploads beside the main thread: whatever a file asks for, the server goes on answering, and a reading that
- * takes too long or too much memory is ended with its thread. Threads are started when they are needed and end when
+ * takes too much time or memory is ended with its thread. The file answers only for the processor time that it asks
+ * for: that the machine has much else to do is no fault of its sender. Threads are started when they are needed and end when
  * they are idle. What waits for one is bounded, because each upload holds its bytes in memory.
  */
 export class UploadReader {
@@ -101,18 +106,17 @@ export class UploadReader {
 
   async #run(upload: Upload): Promise<ReadingResult> {
     if (this.#closed) throw closed()
-    const { readMs, beginMs } = this.#limits
     const { port1, port2 } = new MessageChannel()
     const ending = new AbortController()
-    const end = (): void => ending.abort()
     let part: Part | null = null
-    let timer = setTimeout(end, beginMs)
-    port1.on('message', (name: Part) => {
-      if (part === null) {
-        clearTimeout(timer)
-        timer = setTimeout(end, readMs)
-      }
-      part = name
+    let overrun: Overrun | null = null
+    const times = new ReadingTimes(this.#limits, (over) => {
+      overrun = over
+      ending.abort()
+    })
+    port1.on('message', (begun: Begun) => {
+      if (part === null) times.begin(this.#thread(begun.threadId), begun)
+      part = begun.part
     })
     try {
       const own = ownBytes(upload)
@@ -120,11 +124,15 @@ export class UploadReader {
       return await this.#pool.run({ upload: own, progress: port2 }, { transferList, signal: ending.signal })
     } catch (thrown) {
       if (this.#closed) throw closed()
-      throw refusalOfEnd(thrown, { part, late: ending.signal.aborted, readMs })
+      throw refusalOfEnd(thrown, { part, overrun, cpuMs: this.#limits.cpuMs })
     } finally {
-      clearTimeout(timer)
+      times.stop()
       port1.close()
     }
+  }
+
+  #thread(id: number): Worker | undefined {
+    return this.#pool.threads.find(({ threadId }) => threadId === id)
   }
 }
 
@@ -134,18 +142,18 @@ function closed(): WaybillError {
 
 function refusalOfEnd(
   thrown: unknown,
-  end: { readonly part: Part | null; readonly late: boolean; readonly readMs: number },
+  end: { readonly part: Part | null; readonly overrun: Overrun | null; readonly cpuMs: number },
 ): unknown {
-  const { part, late, readMs } = end
-  if (late && part === null) {
+  const { part, overrun, cpuMs } = end
+  if (overrun === 'server') {
     return new WaybillError(
       'TOO_BUSY',
       'The server is too busy to read the upload; repeat it in some seconds',
     )
   }
   const blamed = part ?? 'certificate'
-  if (late)
-    return validationFailure({ [blamed]: `the file takes longer than ${readMs / 1000} seconds to read` })
+  if (overrun === 'file')
+    return validationFailure({ [blamed]: `the file takes longer than ${cpuMs / 1000} seconds to read` })
   return isOutOfMemory(thrown)
     ? validationFailure({ [blamed]: 'the file takes too much memory to read' })
     : thrown

@@ -125,6 +125,21 @@ void t.test('the payload stages of a received message are what travelled', async
   t.ok((await stage('receipt')).subarray(-sent.body.length).equals(sent.body))
 })
 
+void t.test('a credential that travelled in a header is not kept with the message', async (t) => {
+  const message = outgoing()
+  const composed = await composeMessage(message)
+  const secrets = ['Basic dXNlcjpzZWNyZXQ=', 'session=secret']
+  const credentials = { authorization: secrets[0] ?? '', cookie: secrets[1] ?? '' }
+  await post([...composed.headers, ...Object.entries(credentials)], composed.body)
+  const [record] = await recordOf(message.messageId)
+  for (const stage of ['headers', 'message']) {
+    const response = await fetch(`${waybill.url}/api/v1/messages/${record?.id}/payload?stage=${stage}`)
+    const text = await response.text()
+    t.match(text, /^authorization: \(withheld\)\r$/im)
+    for (const secret of secrets) t.notOk(text.includes(secret))
+  }
+})
+
 void t.test(
   'the same message twenty times at once is one message, with one receipt byte for byte',
   async (t) => {

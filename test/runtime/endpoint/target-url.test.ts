@@ -44,6 +44,12 @@ t.test('a URL with a credential is refused, however it is written', async () => 
     'auth',
     'sig',
     'signature',
+    'client_secret',
+    'auth-token',
+    'X-Api-Key',
+    'X-Amz-Signature',
+    'jwt',
+    'token[]',
   ]
   const inAnyCase = fc.constantFrom(...names).chain((name) => fc.mixedCase(fc.constant(name)))
   fc.assert(

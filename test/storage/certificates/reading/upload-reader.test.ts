@@ -37,7 +37,7 @@ t.test('what a file holds is told, with the bytes, the dates and the key', async
 })
 
 t.test('a refusal of the thread is a validation failure', async (t) => {
-  const reader = new UploadReader({ log, limits: { readMs: 60_000 } })
+  const reader = new UploadReader({ log, limits: { cpuMs: 60_000, readMs: 60_000 } })
   t.teardown(() => reader.close())
   for (const { name, certificate, privateKey, password = '', refusal } of hostileUploads()) {
     const reading = reader.read({ certificate, privateKey, password })
@@ -46,22 +46,41 @@ t.test('a refusal of the thread is a validation failure', async (t) => {
 })
 
 t.test('a reading that goes on for ever is ended with its thread, and the next one is read', async (t) => {
-  const { read } = obedientReader(t, { readMs: 2_000 })
+  const { read } = obedientReader(t, { cpuMs: 500, readMs: 600_000 })
   await t.rejects(read('go on for ever'), {
     code: 'INVALID_INPUT',
-    details: { certificate: 'the file takes longer than 2 seconds to read' },
+    details: { certificate: 'the file takes longer than 0.5 seconds to read' },
   })
   await t.rejects(read('go on for ever', bytes), {
     code: 'INVALID_INPUT',
-    details: { private_key: 'the file takes longer than 2 seconds to read' },
+    details: { private_key: 'the file takes longer than 0.5 seconds to read' },
   })
   t.match(await read('answer'), { notes: ['answer'] })
 })
 
+t.test('a reading may take longer by the clock than its processor time, on a busy machine', async (t) => {
+  const { read } = obedientReader(t, { cpuMs: 1_000, readMs: 600_000 })
+  t.match(await read('wait'), { notes: ['wait'] })
+})
+
+t.test(
+  'a reading that the machine does not come to is ended with its thread and blames no file',
+  async (t) => {
+    const { read } = obedientReader(t, { cpuMs: 1_000, readMs: 2_000 })
+    const reading = read('wait for ever')
+    const next = read('answer')
+    await t.rejects(reading, { code: 'TOO_BUSY', message: /too busy to read the upload/ })
+    // It waited for the only thread. The machine may in truth be too busy for it.
+    t.match(await next.catch(({ code }: { code: string }) => ({ notes: ['answer'], code })), {
+      notes: ['answer'],
+    })
+  },
+)
+
 t.test(
   'a reading that takes too much memory is ended with its thread, and the next one is read',
   async (t) => {
-    const { read } = obedientReader(t, { heapMb: 32, readMs: 60_000 })
+    const { read } = obedientReader(t, { heapMb: 32, cpuMs: 60_000, readMs: 60_000 })
     await t.rejects(read('take memory'), {
       code: 'INVALID_INPUT',
       details: { certificate: 'the file takes too much memory to read' },
@@ -86,7 +105,7 @@ t.test('a thread that cannot begin is told as a server that is too busy', async 
 })
 
 t.test('uploads wait for a thread in their order, and one too many is refused', async (t) => {
-  const { read } = obedientReader(t, { waiting: 2, readMs: 2_000 })
+  const { read } = obedientReader(t, { waiting: 2, cpuMs: 1_000, readMs: 600_000 })
   const order: string[] = []
   const told = (password: string) =>
     read(password).then(
@@ -110,7 +129,7 @@ t.test('never more are read at the same time than there are threads', async (t) 
 })
 
 t.test('a reader that is closed refuses what it reads, what waits, and what still comes', async (t) => {
-  const { reader, read } = obedientReader(t, { readMs: 60_000 })
+  const { reader, read } = obedientReader(t, { cpuMs: 600_000, readMs: 600_000 })
   const open = ['go on for ever', 'waits'].map((password) => t.rejects(read(password), { code: 'TOO_BUSY' }))
   await reader.close()
   await Promise.all(open)
