@@ -13,7 +13,7 @@ export interface Machine {
   readonly run: number
   /** Restarts after a breakdown since the process began. */
   readonly restarts: number
-  /** When those within the window were decided, in milliseconds of the epoch. */
+  /** When those within the window began, in milliseconds of the epoch. */
   readonly recentRestarts: readonly number[]
   /** Restarts since the instance was last running, or was started by somebody. */
   readonly restartsInARow: number
@@ -152,8 +152,11 @@ function decideEnded(
 function decideTimer(machine: Machine, circumstances: Circumstances): Decision {
   const { state } = machine
   const { startLimitMs, stopLimitMs } = circumstances.limits
-  if (state.status === 'starting' && state.phase === 'backoff')
-    return spawn(machine, 'breakdown', circumstances)
+  if (state.status === 'starting' && state.phase === 'backoff') {
+    // It counts from here, not from when it was decided: the timer may have been late.
+    const recentRestarts = [...machine.recentRestarts, circumstances.now.getTime()]
+    return spawn({ ...machine, recentRestarts }, 'breakdown', circumstances)
+  }
   if (state.status === 'starting') {
     const reason = `The instance was not ready within ${seconds(startLimitMs)}`
     return moved(machine, { ...state, phase: 'ending' }, [{ kind: 'end', reason }])
@@ -207,7 +210,7 @@ function recover(machine: Machine, reason: string, circumstances: Circumstances)
     {
       ...machine,
       restarts: machine.restarts + 1,
-      recentRestarts: [...recent, at],
+      recentRestarts: recent,
       restartsInARow: machine.restartsInARow + 1,
     },
     { status: 'starting', since, phase: 'backoff', cause: 'breakdown' },

@@ -3,6 +3,9 @@ import { startApi } from '../support/api.ts'
 import { storeCertificate } from '../support/as2-partner.ts'
 import { makeCertificate } from '../support/certificates.ts'
 
+// On a busy machine many requests add up.
+t.setTimeout(200_000)
+
 const PATH = '/as2/remote-profiles'
 
 t.test('/as2/remote-profiles', async (t) => {

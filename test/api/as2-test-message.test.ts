@@ -12,6 +12,9 @@ import { makeCertificate } from '../support/certificates.ts'
 import { httpServer, httpsServer, silentServer } from '../support/partner-server.ts'
 import { until } from '../support/processes.ts'
 
+// On a busy machine many requests add up.
+t.setTimeout(200_000)
+
 const LIMIT_MS = 60_000
 
 const api = await startApi(t)

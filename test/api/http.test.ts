@@ -7,6 +7,9 @@ import { WaybillError } from '../../runtime/errors.ts'
 import { startApi } from '../support/api.ts'
 import { answersIn, everything, exchange, openConnection } from '../support/raw-http.ts'
 
+// On a busy machine many requests add up.
+t.setTimeout(200_000)
+
 /** What the server does with HTTP itself, below what any client library would send. */
 
 const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/

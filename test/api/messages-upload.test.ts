@@ -133,6 +133,30 @@ t.test(
   },
 )
 
+t.test('a body that is no form is refused and leaves nothing', async (t) => {
+  const api = await started(t)
+  const { client } = api
+  const type = MULTIPART_HEADERS['content-type']
+  const file = { name: 'file', fileName: 'a.edi', content: 'x' }
+  for (const [what, contentType, raw] of [
+    ['no boundary', 'multipart/form-data', multipart([file])],
+    ['another boundary', 'multipart/form-data; boundary=other', multipart([file])],
+    ['no part', type, Buffer.from('text')],
+    ['nothing', type, Buffer.alloc(0)],
+    ['a part without a name', type, Buffer.from(multipart([file]).toString().replace(' name="file";', ''))],
+    ['a part with the name of a property of objects', type, multipart([{ ...file, name: '__proto__' }])],
+    ['a part with endless headers', type, partHead({ name: 'x'.repeat(200_000), fileName: 'a' }).subarray(2)],
+  ] as const) {
+    const answer = await client.ask('POST', '/messages', {
+      raw,
+      headers: { ...MULTIPART_HEADERS, 'content-type': contentType },
+    })
+    t.equal(answer.status, 400, what)
+    t.equal(answer.error?.code, 'INVALID_INPUT', what)
+  }
+  await nothingIsLeft(t, api)
+})
+
 t.test('a file of 64 MiB is taken, and one byte more is 413', async (t) => {
   const api = await started(t)
   const sendBytes = async (bytes: number) => {

@@ -18,7 +18,7 @@ export const MULTIPART_HEADERS = {
 export const CLOSING = Buffer.from(`\r\n--${BOUNDARY}--\r\n`)
 
 /** A part up to its content. */
-export function partHead({ name, fileName, type }: Omit<Part, 'content'>): Buffer {
+export function partHead({ name, fileName, type }: Omit<Part, 'content'>): Buffer<ArrayBuffer> {
   const disposition = `form-data; name="${name}"${fileName === undefined ? '' : `; filename="${fileName}"`}`
   return Buffer.from(
     `\r\n--${BOUNDARY}\r\nContent-Disposition: ${disposition}\r\n${type === undefined ? '' : `Content-Type: ${type}\r\n`}\r\n`,

@@ -48,19 +48,19 @@ export class ReadingTimes {
   #ask(worker: Worker, since: NodeJS.CpuUsage, leftMs: number): void {
     this.#processor = setTimeout(
       () => {
-        worker.cpuUsage(since).then(
-          ({ user, system }) => {
-            if (this.#over) return
-            const left = this.#limits.cpuMs - (user + system) / 1000
-            if (left <= 0) this.#end('file')
-            else this.#ask(worker, since, left)
-          },
-          // It has ended, and so has the reading.
-          () => undefined,
-        )
+        void this.#check(worker, since)
       },
       Math.max(leftMs, SHORTEST_MS),
     )
+  }
+
+  async #check(worker: Worker, since: NodeJS.CpuUsage): Promise<void> {
+    // Without an answer the thread has ended, and so has the reading.
+    const used = await worker.cpuUsage(since).catch(() => null)
+    if (used === null || this.#over) return
+    const leftMs = this.#limits.cpuMs - (used.user + used.system) / 1000
+    if (leftMs <= 0) this.#end('file')
+    else this.#ask(worker, since, leftMs)
   }
 
   #end(overrun: Overrun): void {

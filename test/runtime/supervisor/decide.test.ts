@@ -212,6 +212,19 @@ t.test('the waits before restarts grow, and the sixth breakdown within 60 second
   t.match(world.machine.state, { status: 'error', reason: 'it ended (5 restarts within 60 s)' })
 })
 
+t.test('a restart counts from when it began, also when its timer was late', async (t) => {
+  const world = new World()
+  world.tell({ kind: 'start' })
+  for (const waitMs of [20_000, 10_000, 10_000, 10_000, 11_000]) {
+    world.ready()
+    world.endThread()
+    world.wait(waitMs)
+  }
+  world.ready()
+  world.endThread()
+  t.match(world.machine.state, { status: 'error', reason: 'it ended (5 restarts within 60 s)' })
+})
+
 t.test('an instance that breaks down rarely is restarted for ever', async (t) => {
   const world = new World()
   world.tell({ kind: 'start' })

@@ -1,9 +1,14 @@
 import t from 'tap'
+import { WaybillError } from '../../../../runtime/errors.ts'
 import { createLog } from '../../../../runtime/log.ts'
+import type { FoundMaterial } from '../../../../storage/certificates/reading/material.ts'
 import { UploadReader, type ReaderLimits } from '../../../../storage/certificates/reading/upload-reader.ts'
 import { makeCertificate } from '../../../support/certificates.ts'
 import type { Teardown } from '../../../support/database.ts'
 import { hostileUploads } from '../../../support/hostile-uploads.ts'
+
+// A thread comes to its processor time late on a busy machine.
+t.setTimeout(300_000)
 
 const log = createLog(process.env['LOG_LEVEL'] ?? 'silent')
 const CHILD = new URL('../../../support/reading-child.ts', import.meta.url)
@@ -46,14 +51,14 @@ t.test('a refusal of the thread is a validation failure', async (t) => {
 })
 
 t.test('a reading that goes on for ever is ended with its thread, and the next one is read', async (t) => {
-  const { read } = obedientReader(t, { cpuMs: 500, readMs: 600_000 })
+  const { read } = obedientReader(t, { cpuMs: 200, readMs: 600_000 })
   await t.rejects(read('go on for ever'), {
     code: 'INVALID_INPUT',
-    details: { certificate: 'the file takes longer than 0.5 seconds to read' },
+    details: { certificate: 'the file takes longer than 0.2 seconds to read' },
   })
   await t.rejects(read('go on for ever', bytes), {
     code: 'INVALID_INPUT',
-    details: { private_key: 'the file takes longer than 0.5 seconds to read' },
+    details: { private_key: 'the file takes longer than 0.2 seconds to read' },
   })
   t.match(await read('answer'), { notes: ['answer'] })
 })
@@ -67,13 +72,14 @@ t.test(
   'a reading that the machine does not come to is ended with its thread and blames no file',
   async (t) => {
     const { read } = obedientReader(t, { cpuMs: 1_000, readMs: 2_000 })
-    const reading = read('wait for ever')
-    const next = read('answer')
-    await t.rejects(reading, { code: 'TOO_BUSY', message: /too busy to read the upload/ })
-    // It waited for the only thread. The machine may in truth be too busy for it.
-    t.match(await next.catch(({ code }: { code: string }) => ({ notes: ['answer'], code })), {
-      notes: ['answer'],
-    })
+    await t.rejects(read('wait for ever'), { code: 'TOO_BUSY', message: /too busy to read the upload/ })
+    // The machine may in truth be too busy for the next one, which is repeated as its sender is told to.
+    const repeated = async (): Promise<FoundMaterial> =>
+      read('answer').catch((thrown: unknown) => {
+        if (thrown instanceof WaybillError && thrown.code === 'TOO_BUSY') return repeated()
+        throw thrown
+      })
+    t.match(await repeated(), { notes: ['answer'] })
   },
 )
 
@@ -105,7 +111,7 @@ t.test('a thread that cannot begin is told as a server that is too busy', async 
 })
 
 t.test('uploads wait for a thread in their order, and one too many is refused', async (t) => {
-  const { read } = obedientReader(t, { waiting: 2, cpuMs: 1_000, readMs: 600_000 })
+  const { read } = obedientReader(t, { waiting: 2, cpuMs: 200, readMs: 600_000 })
   const order: string[] = []
   const told = (password: string) =>
     read(password).then(
