@@ -15,19 +15,8 @@ import { Migration } from '@mikro-orm/migrations'
  */
 export class MessageRequests extends Migration {
   override up(): void {
-    for (const sql of [
-      SENT_BY_HAND,
-      COUNTS,
-      CHANGES,
-      KEYS,
-      RECOUNT,
-      FOLD,
-      PAGE,
-      REDISPATCH,
-      REDELIVER,
-      BEGIN,
-    ])
-      this.addSql(sql)
+    const lists = [COUNTS, CHANGES, KEYS, RECOUNT, FOLD, PAGE]
+    for (const sql of [SENT_BY_HAND, ...lists, REDISPATCH, REDELIVER, BEGIN]) this.addSql(sql)
   }
 }
 
@@ -48,8 +37,9 @@ create table message_count (
   starts     timestamptz not null,
   status     text not null,
   n          bigint not null,
-  primary key (from_party, to_party, starts, status)
-) with (fillfactor = 80);
+  -- A total is a sum along this index alone.
+  primary key (from_party, to_party, status, starts) include (n)
+) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02);
 create index message_count_span on message_count (starts, status, from_party, to_party);
 
 -- What is not folded yet. It has no key: it is short, always read whole, and written by every transaction.
@@ -184,7 +174,7 @@ begin
     select k.from_party, k.to_party, p.starts, p.status, sum(p.n)
     from placed p cross join lateral message_keys(p.from_party, p.to_party) k
     group by 1, 2, 3, 4 having sum(p.n) <> 0
-    on conflict (from_party, to_party, starts, status) do update set n = c.n + excluded.n
+    on conflict (from_party, to_party, status, starts) do update set n = c.n + excluded.n
     returning c.starts
   )
   select (select count(*) from taken), (select array_agg(distinct starts) from added) into folded, touched;
@@ -226,6 +216,7 @@ declare
   lows       timestamptz[];
   highs      timestamptz[];
   passed     bigint;
+  low        timestamptz;
   matching   bigint;
 begin
   if wanted_since is not null then
@@ -282,12 +273,19 @@ begin
     and (cardinality(lows) = 1 or cardinality(lows) = 2 and highs[2] = lows[1])
   then
     -- So many of one or two spans match that the page is read in order, and what does not match is passed over.
-    select array_agg(m.id order by m.created_at desc, m.id desc) into ids from (
-      select m.id, m.created_at from message m
-      where m.created_at >= greatest(lows[cardinality(lows)], wanted_since) and m.created_at < highs[1]
-        and (wanted_status is null or m.status = wanted_status)
-      order by m.created_at desc, m.id desc offset passed limit page_limit
-    ) m;
+    low := greatest(lows[cardinality(lows)], wanted_since);
+    if wanted_status is null then
+      select array_agg(m.id order by m.created_at desc, m.id desc) into ids from (
+        select m.id, m.created_at from message m where m.created_at >= low and m.created_at < highs[1]
+        order by m.created_at desc, m.id desc offset passed limit page_limit
+      ) m;
+    else
+      select array_agg(m.id order by m.created_at desc, m.id desc) into ids from (
+        select m.id, m.created_at from message m
+        where m.created_at >= low and m.created_at < highs[1] and m.status = wanted_status
+        order by m.created_at desc, m.id desc offset passed limit page_limit
+      ) m;
+    end if;
   else
     -- Every pair and status has its messages in order: of each the first ones are read.
     select array_agg(m.id order by m.created_at desc, m.id desc) into ids from (

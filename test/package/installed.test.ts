@@ -14,7 +14,7 @@ const execute = promisify(execFile)
 const run = (command: string, args: readonly string[], cwd: string) =>
   execute(...plainCommand(command, args), { cwd })
 
-t.setTimeout(300_000)
+t.setTimeout(900_000)
 
 void t.test('the command of the installed package runs the service', async (t) => {
   const directory = await temporaryDirectory(t)
