@@ -1,12 +1,15 @@
 import { readFileSync } from 'node:fs'
+import type { Pool } from 'pg'
 import { installedModules } from './actors/registry.ts'
-import { HELP, parseCommand } from './api/cli/command.ts'
-import { useLocalStorage } from './api/cli/local-storage.ts'
+import { HELP, parseCommand, type Command } from './api/cli/command.ts'
+import { tokenChecker } from './api/rest/authentication/check-token.ts'
+import { authenticator } from './api/rest/caller.ts'
 import { coreEndpoints } from './api/rest/endpoints.ts'
 import { buildServer, listen } from './api/rest/server.ts'
 import { systemClock } from './runtime/clock.ts'
 import { parseConfig, type Config } from './runtime/config.ts'
-import { OperatorError } from './runtime/errors.ts'
+import type { Endpoint } from './runtime/endpoint/endpoint.ts'
+import { describeFailure, OperatorError, WaybillError } from './runtime/errors.ts'
 import { createLog, type Log } from './runtime/log.ts'
 import type { PluginType } from './runtime/module.ts'
 import { Rounds } from './runtime/rounds.ts'
@@ -15,6 +18,8 @@ import type { ProcessFacts } from './storage/access.ts'
 import { openDataDirectory, type DataDirectory } from './storage/data-directory/data-directory.ts'
 import { importsRound } from './storage/certificates/imports.ts'
 import { UploadReader } from './storage/certificates/reading/upload-reader.ts'
+import { isAnybodyKnown, openIdentity } from './storage/identity/identity.ts'
+import type { LastUse } from './storage/identity/last-use.ts'
 import { ENTITIES } from './storage/records/entities.ts'
 import { clockRound } from './storage/exchange/clock.ts'
 import { countRound } from './storage/exchange/count-round.ts'
@@ -28,9 +33,8 @@ import { startEmbedded } from './storage/postgres/embedded.ts'
 import { migrate } from './storage/postgres/migrate.ts'
 import { openPool } from './storage/postgres/pool.ts'
 import { openRecords, type Records } from './storage/records/records.ts'
-import { secretKeyOf } from './storage/data-directory/secret-key.ts'
+import { presentKey } from './storage/secrets/present-key.ts'
 import { SecretBox } from './storage/secrets/secret-box.ts'
-import { SavedSettings } from './storage/settings/saved-settings.ts'
 import { storageOf } from './storage/settings/storage-settings.ts'
 import { statsRound } from './storage/stats/fold.ts'
 
@@ -38,6 +42,8 @@ import { statsRound } from './storage/stats/fold.ts'
 const POOL_SIZE = 10
 /** Connections of the rounds: clock, mover and stats, which run hot statements as the instances do on theirs. */
 const HOT_POOL_SIZE = 3
+/** Connections on which credentials are checked, so that no request waits for those of others. */
+const CREDENTIALS_POOL_SIZE = 2
 const PAUSE_AFTER_FAILURE_MS = 1_000
 /**
  * Ctrl+C under npm arrives twice, from the terminal and from npm: the same signal so soon again is the same. On a busy
@@ -47,6 +53,8 @@ const ECHO_MS = 1_000
 /** A payload draft that nobody wrote to for so long was left by a process that was killed. */
 const ABANDONED_DRAFT_MS = 24 * 3_600_000
 const VERSION = versionOf()
+const FIRST_TOKEN =
+  'Nobody can use the API yet. A first API token: npx waybill token create --service-account ops --label first'
 
 const command = parseCommand(process.argv.slice(2))
 switch (command.kind) {
@@ -60,16 +68,11 @@ switch (command.kind) {
     console.error(`${command.message}\n\n${HELP}`)
     process.exit(2)
     break
-  case 'local-storage':
-    await perform(async (config, ending) => {
-      await using running = new AsyncDisposableStack()
-      const log = createLog(config.logLevel, { node: config.node })
-      const { database } = await openRecordsDatabase(config, { log, running, ending })
-      console.log(await useLocalStorage(new SavedSettings(database.orm), command.directory))
-    })
+  case 'task':
+    await perform(command)
     break
   case 'start':
-    await perform(run)
+    await start()
 }
 
 /** The version in `package.json`: beside this file in the source, one folder up in the build. */
@@ -85,11 +88,31 @@ function versionOf(): string {
   throw new Error('package.json is missing')
 }
 
+/** Runs a command beside `start`. Standard output is for what it was asked for, standard error for all else. */
+async function perform({ run: task }: Command & { readonly kind: 'task' }): Promise<void> {
+  try {
+    const config = parseConfig(process.env)
+    await task({
+      config,
+      // What the server tells while it starts a database is no news here.
+      log: createLog(config.logLevel === 'info' ? 'warn' : config.logLevel),
+      input: process.stdin,
+      print: (line) => console.log(line),
+      say: (line) => console.error(line),
+    })
+    process.exit(0)
+  } catch (error) {
+    const isTold = error instanceof OperatorError || error instanceof WaybillError
+    console.error(isTold ? `waybill: ${describeFailure(error)}` : error)
+    process.exit(1)
+  }
+}
+
 /**
- * Performs a command and ends the process. Signals and failures of what it runs on reject or resolve `ending`. What is
- * wrong outside of the program is one line and exit code 1.
+ * Runs until a signal or a failure ends it, which resolve or reject `ending`. What is wrong outside of the program is
+ * one line and exit code 1.
  */
-async function perform(work: Work): Promise<void> {
+async function start(): Promise<void> {
   const ending = Promise.withResolvers<void>()
   // It is awaited when all is started; a failure before then is told by the part that met it.
   ending.promise.catch(() => undefined)
@@ -103,15 +126,13 @@ async function perform(work: Work): Promise<void> {
     })
   }
   try {
-    await work(parseConfig(process.env), ending)
+    await run(parseConfig(process.env), ending)
     process.exit(0)
   } catch (error) {
     console.error(error instanceof OperatorError ? `waybill: ${error.message}` : error)
     process.exit(1)
   }
 }
-
-type Work = (config: Config, ending: PromiseWithResolvers<void>) => Promise<void>
 
 /** Wires the parts from the ground up, and waits. They end in the opposite order. */
 async function run(config: Config, ending: PromiseWithResolvers<void>): Promise<void> {
@@ -123,9 +144,12 @@ async function run(config: Config, ending: PromiseWithResolvers<void>): Promise<
   const { directory, database } = await openRecordsDatabase(config, { log, running, ending })
   const { url: databaseUrl, pool, orm } = database
 
-  const secretKey = await secretKeyOf(directory, config.secretKey)
+  const secretKey = await presentKey(pool, directory, config)
   const pluginTypes = modules.flatMap((module) => module.pluginTypes)
-  const records = openRecords({ orm, box: new SecretBox(secretKey), clock: systemClock, pluginTypes })
+  const box = new SecretBox(secretKey)
+  const records = openRecords({ orm, box, clock: systemClock, pluginTypes })
+  const identity = openIdentity({ orm, pool, box, clock: systemClock, log })
+  running.defer(() => identity.lastUse.stop())
   const settings = await records.settings.get()
   const storageInUse = storageOf(settings)
   const payloads = await openPayloadStore(storageInUse, systemClock)
@@ -154,6 +178,7 @@ async function run(config: Config, ending: PromiseWithResolvers<void>): Promise<
   const { node } = config
   const services = {
     ...records,
+    ...identity,
     pool,
     payloads,
     supervisor,
@@ -169,17 +194,39 @@ async function run(config: Config, ending: PromiseWithResolvers<void>): Promise<
   )
   const core = coreEndpoints({ ...services, protocolViews: Object.fromEntries(views) })
   const endpoints = [...core, ...modules.flatMap((module) => module.endpoints(services))]
-  const server = await buildServer({ endpoints, config, version: VERSION, log })
-  running.defer(() => server.close())
   // Whoever reads where we listen finds every instance listed.
   for (const instance of await records.plugins.enabled())
     supervisor.configure(identityOf(instance, pluginTypes))
-  const port = await listen(server, { port: config.httpPort, host: config.httpHost })
-  console.log(`Waybill ${VERSION} listens on http://${config.httpHost ?? 'localhost'}:${port}`)
+  await serve(running, { config, log, endpoints, pool, facts, lastUse: identity.lastUse })
 
   await Promise.race([supervisor.startAll(), ending.promise])
   await ending.promise
   log.info('stopping')
+}
+
+interface ApiParts {
+  readonly config: Config
+  readonly log: Log
+  readonly endpoints: readonly Endpoint[]
+  readonly pool: Pool
+  readonly facts: ProcessFacts
+  readonly lastUse: LastUse
+}
+
+/** Starts the API, and says where it listens. */
+async function serve(running: AsyncDisposableStack, parts: ApiParts): Promise<void> {
+  const { config, log, endpoints, pool, facts, lastUse } = parts
+  const { databaseUrl: url, product: userAgent } = facts
+  const applicationName = 'waybill credentials'
+  const credentials = openPool({ url, size: CREDENTIALS_POOL_SIZE, applicationName, log })
+  running.defer(() => credentials.end())
+  const checkToken = tokenChecker({ pool: credentials, lastUse, clock: systemClock, log, userAgent })
+  const authenticate = authenticator(config.build, checkToken)
+  const server = await buildServer({ endpoints, authenticate, config, version: VERSION, log })
+  running.defer(() => server.close())
+  const port = await listen(server, { port: config.httpPort, host: config.httpHost })
+  console.log(`Waybill ${VERSION} listens on http://${config.httpHost ?? 'localhost'}:${port}`)
+  if (config.build === 'release' && !(await isAnybodyKnown(pool))) console.log(FIRST_TOKEN)
 }
 
 interface RoundsParts {

@@ -34,6 +34,7 @@ const environment = z.object({
   DATABASE_URL: z.url({ protocol: /^postgres(ql)?$/, error: 'must be a postgres:// URL' }).optional(),
   DATA_DIRECTORY: z.string().default('./data'),
   SECRET_KEY: z.string().min(16, 'must have at least 16 characters').optional(),
+  NEW_SECRET_KEY: z.string().min(16, 'must have at least 16 characters').optional(),
   AUDIT_KEY: z.string().min(16, 'must have at least 16 characters').optional(),
   WAYBILL_BUILD: z
     .enum(['release', 'developer'], { error: 'must be release or developer' })
@@ -59,6 +60,8 @@ export interface Config {
   readonly dataDirectory: string
   /** Undefined: generated once into `<dataDirectory>/secret.key`. */
   readonly secretKey: string | undefined
+  /** What `waybill secret rotate` seals secrets with instead of `secretKey`; a start takes whichever is in use. */
+  readonly newSecretKey: string | undefined
   readonly auditKey: string | undefined
   readonly build: 'release' | 'developer'
   readonly modules: readonly string[]
@@ -95,6 +98,7 @@ export function parseConfig(env: Readonly<Record<string, string | undefined>>): 
     databaseUrl: settings.DATABASE_URL,
     dataDirectory: resolve(settings.DATA_DIRECTORY),
     secretKey: settings.SECRET_KEY,
+    newSecretKey: settings.NEW_SECRET_KEY,
     auditKey: settings.AUDIT_KEY,
     build: settings.WAYBILL_BUILD,
     modules: settings.WAYBILL_MODULES,

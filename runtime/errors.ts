@@ -32,6 +32,7 @@ export const ERRORS = {
     when: 'The Authorization header is not `Bearer <token>`.',
   },
   INVALID_TOKEN: { status: 401, retry: false, when: 'The token is not accepted; the answer never says why.' },
+  TOKEN_EXPIRED: { status: 401, retry: false, when: 'The API token has expired.' },
   NOT_CONTROLLABLE: { status: 403, retry: false, when: 'An action on the API server.' },
   NOT_FOUND: { status: 404, retry: false, when: 'No such record or path.' },
   METHOD_NOT_ALLOWED: {
@@ -132,6 +133,13 @@ export class OperatorError extends Error {
 /** The message of anything that was thrown. */
 export function reasonOf(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown)
+}
+
+/** A failure as one line for the operator; of a validation failure each property with its reason. */
+export function describeFailure(error: OperatorError | WaybillError): string {
+  const details = error instanceof WaybillError ? Object.entries(error.details ?? {}) : []
+  const texts = details.map(([property, text]) => `${property}: ${String(text)}`)
+  return texts.length === 0 ? error.message : texts.join('; ')
 }
 
 export function toErrorData(thrown: unknown): ErrorData {

@@ -1,21 +1,28 @@
 import { resolve } from 'node:path'
 import { changeFrom } from '../../runtime/endpoint/record-rules.ts'
-import { OperatorError, WaybillError } from '../../runtime/errors.ts'
-import type { SavedSettings } from '../../storage/settings/saved-settings.ts'
+import { SavedSettings } from '../../storage/settings/saved-settings.ts'
 import { settingsRules } from '../../storage/settings/settings.ts'
+import { withDatabaseAlone } from './command-database.ts'
+import type { CommandContext, CommandDefinition, Given } from './context.ts'
 
 /**
- * `waybill settings storage local <directory>`: the way back for an operator whose saved storage cannot be used, so that
- * no process starts whose API could change it. Answers what to tell; throws an OperatorError.
+ * The way back for an operator whose saved storage cannot be used, so that no process starts whose API could change it.
  */
-export async function useLocalStorage(settings: SavedSettings, directory: string): Promise<string> {
+export const localStorageCommand: CommandDefinition = {
+  name: 'settings storage local',
+  summary:
+    'store payloads in a directory from the next start on; for a server that does not start with the storage of its settings',
+  operands: ['directory'],
+  options: {},
+  required: [],
+  run: useLocalStorage,
+}
+
+async function useLocalStorage({ operands }: Given, context: CommandContext): Promise<void> {
+  const [directory = ''] = operands
   const body = { storage_backend: 'local', storage_local_directory: directory }
-  try {
-    await settings.update(changeFrom(settingsRules, body, {}))
-  } catch (thrown) {
-    if (!(thrown instanceof WaybillError)) throw thrown
-    const refusals = Object.entries(thrown.details ?? {}).map(([name, rule]) => `${name}: ${String(rule)}`)
-    throw new OperatorError(refusals.join('; '), { cause: thrown })
-  }
-  return `From the next start on, payloads are stored in ${resolve(directory)}`
+  await withDatabaseAlone(context, ({ orm }) =>
+    new SavedSettings(orm).update(changeFrom(settingsRules, body, {})),
+  )
+  context.print(`From the next start on, payloads are stored in ${resolve(directory)}`)
 }

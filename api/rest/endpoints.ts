@@ -1,20 +1,25 @@
 import type { Clock } from '../../runtime/clock.ts'
 import type { Endpoint } from '../../runtime/endpoint/endpoint.ts'
 import type { Supervisor } from '../../runtime/supervisor/supervisor.ts'
+import type { IdentityRecords } from '../../storage/identity/identity.ts'
 import type { Records } from '../../storage/records/records.ts'
+import { apiTokenEndpoints } from './api-tokens.ts'
 import { certificateEndpoints, type CertificateServices } from './certificates/endpoints.ts'
 import { healthEndpoint } from './health.ts'
 import { messageEndpoints } from './messages.ts'
 import type { MessageServices } from './messages-lookup.ts'
+import { oidcProviderEndpoints } from './oidc-providers.ts'
 import { organizationEndpoints, partnerEndpoints } from './parties.ts'
 import { pluginEndpoints } from './plugins.ts'
 import { routeEndpoints } from './routes.ts'
+import { serviceAccountEndpoints } from './service-accounts.ts'
 import { serviceInstanceEndpoints } from './service-instances.ts'
 import { settingsEndpoints, type SettingsServices } from './settings.ts'
 import { statsEndpoint } from './stats.ts'
 
 /** What the endpoints of the core may call. */
-export interface CoreServices extends Records, CertificateServices, MessageServices, SettingsServices {
+export interface CoreServices
+  extends Records, IdentityRecords, CertificateServices, MessageServices, SettingsServices {
   readonly supervisor: Supervisor
   readonly clock: Clock
   /** This node's name. */
@@ -32,6 +37,9 @@ export function coreEndpoints(services: CoreServices): readonly Endpoint[] {
     ...certificateEndpoints(services),
     ...pluginEndpoints(services),
     ...serviceInstanceEndpoints(services),
+    ...oidcProviderEndpoints(services),
+    ...serviceAccountEndpoints(services),
+    ...apiTokenEndpoints(services),
     ...settingsEndpoints(services),
     statsEndpoint(services),
     ...messageEndpoints(services),

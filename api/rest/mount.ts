@@ -1,6 +1,5 @@
 import type { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { Config } from '../../runtime/config.ts'
 import type {
   BareAnswer,
   ChosenAnswer,
@@ -9,14 +8,14 @@ import type {
   UncheckedBody,
 } from '../../runtime/endpoint/endpoint.ts'
 import { BODY_LIMIT_BYTES, checkHeaders, jsonBody, mediaTypeOf } from './body.ts'
-import { authenticate } from './caller.ts'
+import type { Authenticate } from './caller.ts'
 import { success } from './envelope.ts'
 import { noSuchPath } from './unknown-path.ts'
 import { discardReceived, readUpload, refuseDeclaredSize } from './upload.ts'
 
 export interface MountOptions {
   readonly endpoints: readonly Endpoint[]
-  readonly build: Config['build']
+  readonly authenticate: Authenticate
 }
 
 /**
@@ -24,7 +23,7 @@ export interface MountOptions {
  * credential, path and method, Content-Type, X-Requested-With, size, body, record.
  */
 export function mountEndpoints(api: FastifyInstance, options: MountOptions): void {
-  const { endpoints, build } = options
+  const { endpoints, authenticate } = options
   for (const endpoint of endpoints) {
     api.route({
       method: endpoint.method,
@@ -32,7 +31,7 @@ export function mountEndpoints(api: FastifyInstance, options: MountOptions): voi
       bodyLimit: BODY_LIMIT_BYTES,
       config: { mediaType: mediaTypeOf(endpoint) },
       onRequest: async (request) => {
-        if (!endpoint.public) request.caller = authenticate(build, request.headers)
+        if (!endpoint.public) request.caller = await authenticate(request)
         // The router takes an empty step for a parameter.
         if (Object.values(request.params as Record<string, string>).includes('')) throw noSuchPath()
         checkHeaders(endpoint, request.headers)
@@ -62,7 +61,7 @@ async function unchecked(endpoint: Endpoint, request: FastifyRequest, reply: Fas
     headers: request.headers,
     body: await bodyOf(endpoint, request),
     caller: request.caller,
-    log: request.log,
+    log: request.log.child({ caller: request.caller.name }),
     requestId: request.id,
     signal: gone.signal,
   }

@@ -6,7 +6,7 @@ import type { Caller, Endpoint } from '../../runtime/endpoint/endpoint.ts'
 import { OperatorError, WaybillError } from '../../runtime/errors.ts'
 import type { Log } from '../../runtime/log.ts'
 import { parseJson } from './body.ts'
-import { PUBLIC_CALLER } from './caller.ts'
+import { PUBLIC_CALLER, type Authenticate } from './caller.ts'
 import { mountDocs } from './docs/page.ts'
 import { sendFailure } from './envelope.ts'
 import { continueBody, createHttpServer, type Timeouts } from './http-server.ts'
@@ -28,7 +28,8 @@ declare module 'fastify' {
 export interface ServerOptions {
   /** Of the core and of all installed modules. */
   readonly endpoints: readonly Endpoint[]
-  readonly config: Pick<Config, 'build' | 'allowedOrigins' | 'publicUrl'>
+  readonly authenticate: Authenticate
+  readonly config: Pick<Config, 'allowedOrigins' | 'publicUrl'>
   /** Of the product, for the OpenAPI document. */
   readonly version: string
   readonly log: Log
@@ -44,7 +45,7 @@ function serverUrl(publicUrl: string): string {
 
 /** The REST API as a server that does not listen yet. */
 export async function buildServer(options: ServerOptions): Promise<FastifyInstance> {
-  const { config, log, timeouts } = options
+  const { config, log, timeouts, authenticate } = options
   const document = { current: '' }
   const endpoints = [...options.endpoints, openApiEndpoint(() => document.current)]
   document.current = describeApi({
@@ -59,7 +60,7 @@ export async function buildServer(options: ServerOptions): Promise<FastifyInstan
   takeBodies(server)
   await server.register(multipart)
   server.setErrorHandler((thrown, request, reply) => sendFailure(request, reply, thrown))
-  const known = { endpoints, prefix: API_PREFIX, build: config.build }
+  const known = { endpoints, prefix: API_PREFIX, authenticate }
   // Before a body is read: what it is does not matter to a path that is not there.
   server.addHook('onRequest', async (request, reply) => {
     if (request.is404) throw await refusalOf(request, reply, known)
@@ -67,7 +68,7 @@ export async function buildServer(options: ServerOptions): Promise<FastifyInstan
   server.setNotFoundHandler(async (request, reply) => {
     throw await refusalOf(request, reply, known)
   })
-  await server.register(async (api) => mountEndpoints(api, { endpoints, build: config.build }), {
+  await server.register(async (api) => mountEndpoints(api, { endpoints, authenticate }), {
     prefix: API_PREFIX,
   })
   mountDocs(server)

@@ -1,8 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Config } from '../../runtime/config.ts'
 import type { Endpoint, Method } from '../../runtime/endpoint/endpoint.ts'
 import { WaybillError } from '../../runtime/errors.ts'
-import { authenticate } from './caller.ts'
+import type { Authenticate } from './caller.ts'
 
 /** What a request is told whose path or method no endpoint has. */
 
@@ -10,7 +9,7 @@ export interface KnownPaths {
   readonly endpoints: readonly Endpoint[]
   /** What the paths of the endpoints stand below. */
   readonly prefix: string
-  readonly build: Config['build']
+  readonly authenticate: Authenticate
 }
 
 export function noSuchPath(): WaybillError {
@@ -24,11 +23,11 @@ export function noSuchPath(): WaybillError {
 export async function refusalOf(
   request: FastifyRequest,
   reply: FastifyReply,
-  { endpoints, prefix, build }: KnownPaths,
+  { endpoints, prefix, authenticate }: KnownPaths,
 ): Promise<WaybillError> {
   const path = request.url.split('?', 1)[0] ?? ''
   if (path !== prefix && !path.startsWith(`${prefix}/`)) return noSuchPath()
-  request.caller = authenticate(build, request.headers)
+  request.caller = await authenticate(request)
   const methods = methodsOf(endpoints, path.slice(prefix.length))
   if (methods.length === 0) return noSuchPath()
   reply.header('allow', methods.join(', '))

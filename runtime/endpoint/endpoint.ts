@@ -22,15 +22,21 @@ export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
 
 /** Who asks. One object that travels to the handlers, so that rights can be added in one place. */
 export interface Caller {
-  /** As history and logs name the caller. */
+  /** As history and logs name the caller: `sa:<name>`, a user's subject, `developer` or `system`. */
   readonly name: string
-  readonly credential: 'none' | 'developer-build'
+  /** How the caller proved who it is; `process` is Waybill itself, or a command on its machine. */
+  readonly credential: 'none' | 'developer-build' | 'api-token' | 'identity-token' | 'process'
+  /** Which one: the public id of an API token, the name of an identity provider. */
+  readonly credentialName?: string
 }
+
+/** What the program does by itself, and what the operator does on the command line. */
+export const SYSTEM_CALLER: Caller = Object.freeze({ name: 'system', credential: 'process' })
 
 /** What every handler gets beside the parsed request. */
 export interface RequestContext {
   readonly caller: Caller
-  /** Carries the request id in every line. */
+  /** Carries the request id and the caller in every line. */
   readonly log: Pick<Log, 'debug' | 'info' | 'warn' | 'error'>
   readonly requestId: string
   /** Fires when the client goes away before the answer is complete. */

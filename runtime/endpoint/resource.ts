@@ -1,5 +1,5 @@
 import { z, type ZodObject, type ZodType } from 'zod'
-import { endpoint, type Endpoint } from './endpoint.ts'
+import { endpoint, type Caller, type Endpoint } from './endpoint.ts'
 import type { ErrorCode } from '../errors.ts'
 import { listOf, recordId, type Page, type PageRequest } from './paging.ts'
 import type { Change, RecordRules } from './record-rules.ts'
@@ -26,9 +26,9 @@ export interface Resource<S extends ZodObject, A extends ZodType, Q extends ZodO
   readonly records: {
     readonly list: (query: z.output<Q>) => Promise<Page<T>>
     readonly get: (id: number) => Promise<T>
-    readonly create: (values: z.output<S>) => Promise<T>
-    readonly update: (id: number, change: Change<z.output<S>>) => Promise<T>
-    readonly delete: (id: number) => Promise<void>
+    readonly create: (values: z.output<S>, caller: Caller) => Promise<T>
+    readonly update: (id: number, change: Change<z.output<S>>, caller: Caller) => Promise<T>
+    readonly delete: (id: number, caller: Caller) => Promise<void>
     /** What an unchecked body refers to and is not there, by property. */
     readonly refusalsOfReferences?: (
       body: Readonly<Record<string, unknown>>,
@@ -90,7 +90,7 @@ function collection<S extends ZodObject, A extends ZodType, Q extends ZodObject,
       },
       answer: { kind: 'data', status: 201, schema: answer, description: 'The stored record.' },
       errors: errors?.create ?? [],
-      handle: async ({ body }) => shown(await records.create(body)),
+      handle: async ({ body, caller }) => shown(await records.create(body, caller)),
     }),
   ]
 }
@@ -125,7 +125,7 @@ function single<S extends ZodObject, A extends ZodType, Q extends ZodObject, T>(
       answer: stored,
       errors: errors?.update ?? [],
       handle: async (request) => {
-        return shown(await records.update(request.path.id, request.body))
+        return shown(await records.update(request.path.id, request.body, request.caller))
       },
     }),
     endpoint({
@@ -139,7 +139,7 @@ function single<S extends ZodObject, A extends ZodType, Q extends ZodObject, T>(
       answer: { kind: 'empty', description: 'Deleted.' },
       errors: errors?.delete ?? [],
       handle: async (request) => {
-        await records.delete(request.path.id)
+        await records.delete(request.path.id, request.caller)
         return undefined
       },
     }),

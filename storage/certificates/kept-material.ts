@@ -1,5 +1,6 @@
 import type { SecretBox } from '../secrets/secret-box.ts'
 import type { CertificateFacts } from './reading/facts.ts'
+import { importContext } from './secrets.ts'
 
 /** A certificate of an upload that waits for a choice, with the key that belongs to it (PKCS#8 DER). */
 export interface KeptCertificate {
@@ -30,11 +31,11 @@ export function sealMaterial(
       key: key === null ? null : Buffer.from(key).toString('base64'),
     }
   })
-  return box.seal(JSON.stringify(written), contextOf(tokenHash))
+  return box.seal(JSON.stringify(written), importContext(tokenHash))
 }
 
 export function openMaterial(sealed: string, box: SecretBox, tokenHash: Buffer): readonly KeptCertificate[] {
-  const written = JSON.parse(box.openText(sealed, contextOf(tokenHash))) as readonly Written[]
+  const written = JSON.parse(box.openText(sealed, importContext(tokenHash))) as readonly Written[]
   return written.map(({ der, facts, validity, key }) => {
     const [notBefore, notAfter] = validity
     return {
@@ -43,8 +44,4 @@ export function openMaterial(sealed: string, box: SecretBox, tokenHash: Buffer):
       key: key === null ? null : Buffer.from(key, 'base64'),
     }
   })
-}
-
-function contextOf(tokenHash: Buffer): string {
-  return `certificate import ${tokenHash.toString('hex')}`
 }

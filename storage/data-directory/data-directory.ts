@@ -14,6 +14,9 @@ export interface DataDirectory {
   readonly release: () => Promise<void>
 }
 
+/** Another process holds the directory. */
+export class DirectoryInUseError extends StorageError {}
+
 const LOCK = 'waybill.lock'
 const HOLDER = 'waybill.pid'
 /** `SQLITE_BUSY`, https://sqlite.org/rescode.html#busy */
@@ -94,7 +97,7 @@ async function lockOf(path: string): Promise<DatabaseSync> {
     const pid = await holderOf(path)
     if ((pid !== null && isRunning(pid)) || performance.now() > deadline) {
       const who = pid === null ? '' : ` (pid ${pid})`
-      throw new StorageError(`The data directory ${path} is in use by another process${who}`)
+      throw new DirectoryInUseError(`The data directory ${path} is in use by another process${who}`)
     }
     await sleep(Math.random() * RETRY_MS)
   }

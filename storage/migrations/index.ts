@@ -5,6 +5,7 @@ import { DeliveryFunctions } from './002-delivery-functions.ts'
 import { CertificateImports } from './003-certificate-imports.ts'
 import { MessageRequests } from './004-message-requests.ts'
 import { Stats } from './005-stats.ts'
+import { Identity } from './006-identity.ts'
 
 /** Every migration, in order. The name is what the database remembers: it never changes once it is released. */
 export const MIGRATIONS: readonly { readonly name: string; readonly migration: Constructor<Migration> }[] = [
@@ -13,4 +14,5 @@ export const MIGRATIONS: readonly { readonly name: string; readonly migration: C
   { name: '003-certificate-imports', migration: CertificateImports },
   { name: '004-message-requests', migration: MessageRequests },
   { name: '005-stats', migration: Stats },
+  { name: '006-identity', migration: Identity },
 ]

@@ -14,6 +14,8 @@ export interface DatabaseOptions {
   /** Every entity that a repository of this process uses. */
   readonly entities: Entities
   readonly log: Log
+  /** As `pg_stat_activity` shows it. */
+  readonly applicationName?: string
 }
 
 /** The records: ordinary ones through the ORM, hot ones through `query()` of pool.ts on the same connections. */
@@ -51,11 +53,11 @@ export async function poolOf(orm: MikroORM, url: string): Promise<Pool> {
 
 /** The ORM as we always use it: entities are given, nothing is looked for on disk, cached or reflected. */
 export function ormConfig(options: DatabaseOptions) {
-  const { url, poolSize, entities, log } = options
+  const { url, poolSize, entities, log, applicationName = 'waybill' } = options
   return defineConfig({
     entities: [...entities],
     dbName: databaseName(url),
-    driverOptions: connectionSettings({ url, size: poolSize, applicationName: 'waybill' }),
+    driverOptions: connectionSettings({ url, size: poolSize, applicationName }),
     discovery: { warnWhenNoEntities: false },
     metadataCache: { enabled: false },
     preferEnvVars: false,

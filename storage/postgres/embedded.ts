@@ -37,7 +37,8 @@ export interface EmbeddedServer {
   readonly stop: () => Promise<void>
 }
 
-const OWNER = 'waybill'
+/** Owns the records, in a database of the same name. */
+export const OWNER = 'waybill'
 
 /**
  * Starts the embedded PostgreSQL in `<directory>/postgresql`, making it at first. A server that an earlier process

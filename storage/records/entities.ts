@@ -1,4 +1,8 @@
 import { CertificateEntity } from '../certificates/certificate.ts'
+import { ApiTokenEntity } from '../identity/api-token.ts'
+import { OidcProviderEntity } from '../identity/provider.ts'
+import { ServiceAccountEntity } from '../identity/service-account.ts'
+import { UserEntity } from '../identity/user.ts'
 import { OrganizationEntity, PartnerEntity } from '../parties/party.ts'
 import { PluginConfigurationEntity } from '../plugins/plugin-configuration.ts'
 import type { Entities } from '../postgres/database.ts'
@@ -17,4 +21,8 @@ export const ENTITIES: Entities = [
   RemoteProfileEntity,
   PluginConfigurationEntity,
   SettingsEntity,
+  OidcProviderEntity,
+  ServiceAccountEntity,
+  ApiTokenEntity,
+  UserEntity,
 ]

@@ -1,13 +1,21 @@
 import { createServer } from 'node:net'
 import { once } from 'node:events'
 import t from 'tap'
+import { authenticator } from '../../api/rest/caller.ts'
 import { buildServer, listen, ListenError } from '../../api/rest/server.ts'
 import { createLog } from '../../runtime/log.ts'
 import type { Teardown } from '../support/database.ts'
 
 const server = (t: Teardown) => {
-  const config = { build: 'developer', allowedOrigins: [], publicUrl: 'http://localhost' } as const
-  const built = buildServer({ endpoints: [], config, version: '0.0.0', log: createLog('silent') })
+  const config = { allowedOrigins: [], publicUrl: 'http://localhost' } as const
+  const authenticate = authenticator('developer', () => Promise.reject(new Error('No token is sent here')))
+  const built = buildServer({
+    endpoints: [],
+    authenticate,
+    config,
+    version: '0.0.0',
+    log: createLog('silent'),
+  })
   t.teardown(async () => (await built).close())
   return built
 }

@@ -1,8 +1,10 @@
 import { installedModules } from '../../actors/registry.ts'
+import { tokenChecker } from '../../api/rest/authentication/check-token.ts'
+import { authenticator } from '../../api/rest/caller.ts'
 import { coreEndpoints } from '../../api/rest/endpoints.ts'
 import type { Timeouts } from '../../api/rest/http-server.ts'
 import { API_PREFIX, buildServer, listen } from '../../api/rest/server.ts'
-import { systemClock } from '../../runtime/clock.ts'
+import { systemClock, type Clock } from '../../runtime/clock.ts'
 import type { Endpoint } from '../../runtime/endpoint/endpoint.ts'
 import { createLog, type Log } from '../../runtime/log.ts'
 import { Supervisor } from '../../runtime/supervisor/supervisor.ts'
@@ -11,6 +13,8 @@ import { ENTITIES } from '../../storage/records/entities.ts'
 import { LocalStore } from '../../storage/payloads/local-store.ts'
 import { StorageTest } from '../../storage/payloads/storage-test.ts'
 import { storageOf } from '../../storage/settings/storage-settings.ts'
+import { openIdentity, type IdentityRecords } from '../../storage/identity/identity.ts'
+import { openPool } from '../../storage/postgres/pool.ts'
 import type { Database } from '../../storage/postgres/database.ts'
 import { openRecords, type Records } from '../../storage/records/records.ts'
 import { SecretBox } from '../../storage/secrets/secret-box.ts'
@@ -26,6 +30,7 @@ export interface TestApi {
   readonly base: string
   readonly database: Database
   readonly records: Records
+  readonly identity: IdentityRecords
   readonly box: SecretBox
   readonly supervisor: Supervisor
   readonly uploadReader: UploadReader
@@ -43,6 +48,8 @@ export interface TestApiOptions {
   /** The installed modules; all of them when left out. */
   readonly modules?: readonly string[]
   readonly log?: Log
+  /** Of tokens and of what they are checked by. */
+  readonly clock?: Clock
   /** How uploads of certificates are read; left out: as the product does. */
   readonly reader?: Pick<UploadReaderOptions, 'limits' | 'thread'>
 }
@@ -59,6 +66,13 @@ export async function startApi(
   const modules = installedModules(options.modules ?? ALL_MODULES)
   const pluginTypes = modules.flatMap((module) => module.pluginTypes)
   const records = openRecords({ orm: database.orm, box, clock: systemClock, pluginTypes })
+  const clock = options.clock ?? systemClock
+  const identity = openIdentity({ orm: database.orm, pool: database.pool, box, clock, log })
+  t.teardown(() => identity.lastUse.stop())
+  const credentials = openPool({ url: database.url, size: 2, applicationName: 'waybill credentials', log })
+  t.teardown(() => credentials.end())
+  const { lastUse } = identity
+  const checkToken = tokenChecker({ pool: credentials, lastUse, clock, log, userAgent: 'Waybill/test' })
   const directory = t.testdir()
   const supervisor = new Supervisor({
     node: 'test',
@@ -88,11 +102,12 @@ export async function startApi(
   t.teardown(() => uploadReader.close())
   const services = {
     ...records,
+    ...identity,
     pool: database.pool,
     payloads: await LocalStore.open(directory),
     protocolViews: { as2: (facts: unknown) => facts as Record<string, unknown> },
     supervisor,
-    clock: systemClock,
+    clock,
     node: 'test',
     startedAt: new Date(),
     storageInUse: storageOf(await records.settings.get()),
@@ -105,8 +120,8 @@ export async function startApi(
       ...modules.flatMap((module) => module.endpoints(services)),
       ...(options.endpoints ?? []),
     ],
+    authenticate: authenticator(build, checkToken),
     config: {
-      build,
       allowedOrigins: options.allowedOrigins ?? [],
       publicUrl: options.publicUrl ?? 'http://localhost:8080',
     },
@@ -118,5 +133,5 @@ export async function startApi(
   const port = await listen(server, { port: 0, host: '127.0.0.1' })
   const base = `http://127.0.0.1:${port}${API_PREFIX}`
   const client = build === 'developer' ? await ApiClient.connect(base) : ApiClient.bare(base)
-  return { client, base, database, records, box, supervisor, uploadReader, directory }
+  return { client, base, database, records, identity, box, supervisor, uploadReader, directory }
 }

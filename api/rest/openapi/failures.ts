@@ -5,13 +5,19 @@ import type { JsonObject } from './json.ts'
 
 /** The error answers of an operation, from the catalogue of codes. */
 
+const CREDENTIAL_CODES = [
+  'MISSING_AUTH_HEADER',
+  'INVALID_AUTH_HEADER',
+  'INVALID_TOKEN',
+  'TOKEN_EXPIRED',
+] as const
+
 /** The codes an endpoint gives: its own and those of the mechanism. */
 function codesOf(endpoint: Endpoint): readonly ErrorCode[] {
   const codes = new Set<ErrorCode>(endpoint.errors)
   const { params, body } = endpoint
   if (!endpoint.public) {
-    for (const code of ['MISSING_AUTH_HEADER', 'INVALID_AUTH_HEADER', 'INVALID_TOKEN'] as const)
-      codes.add(code)
+    for (const code of CREDENTIAL_CODES) codes.add(code)
   }
   // Every request can be one that cannot be read, such as one without Host.
   codes.add('INVALID_INPUT')
@@ -60,6 +66,7 @@ const HEADERS: Partial<Record<ErrorCode, string>> = {
   MISSING_AUTH_HEADER: 'WWW-Authenticate',
   INVALID_AUTH_HEADER: 'WWW-Authenticate',
   INVALID_TOKEN: 'WWW-Authenticate',
+  TOKEN_EXPIRED: 'WWW-Authenticate',
   TOO_BUSY: 'Retry-After',
 }
 

@@ -32,6 +32,12 @@ export const TAGS: Readonly<Record<string, string>> = {
   'AS2 profiles': 'How organizations and partners speak AS2.',
   Plugins: 'Configurations of plugin instances. A change takes effect when the instance restarts.',
   Services: 'The plugin instances that run, and their states.',
+  'Identity providers':
+    'OpenID Connect providers whose users sign in and whose access tokens are credentials. A change counts from the next sign-in and the next token.',
+  'Service accounts':
+    'Machine clients: local ones with API tokens, federated ones with the tokens of a provider.',
+  'API tokens':
+    'Credentials of local service accounts. Each is told once, when it is made, and never changes.',
   Settings: 'The settings of the service: where payloads are stored, and how it presents itself.',
   Messages: 'Messages, their deliveries, history and payloads.',
   Server: 'The server itself.',
@@ -42,12 +48,14 @@ export const SECURITY_SCHEMES: JsonObject = {
     type: 'http',
     scheme: 'bearer',
     bearerFormat: 'JWT',
-    description: 'A token of an enabled identity provider.',
+    description:
+      'A JWT access token of an enabled identity provider, such as the client credentials grant gives, at most 8 KiB. It is checked here: `iss` must equal an issuer URL exactly; the signature (RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512 or EdDSA) must be by a key of the provider; `aud` must be or hold the API audience; `exp` is required, without a tolerance; `nbf` is kept; every API scope must stand in `scope` or `scp`. An ID token, one with `nonce`, `at_hash`, `c_hash` or `s_hash`, is no credential. The caller is the user or the federated service account registered for `iss` and `sub`.',
   },
   apiToken: {
     type: 'http',
     scheme: 'bearer',
     bearerFormat: 'wbl_…',
-    description: 'An API token of a local service account.',
+    description:
+      'An API token of a local service account: `wbl_` and 58 letters and digits. A revocation counts from the next request.',
   },
 }
