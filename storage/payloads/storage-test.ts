@@ -34,7 +34,10 @@ const line = z.union([
 
 /** A directory that is being tried out. */
 interface Probe {
+  readonly directory: string
   step: ProbeStep
+  /** What it found is told: the next test tries anew, as the storage may be mended since. */
+  isTold: boolean
   readonly result: Promise<ProbeResult>
 }
 
@@ -45,8 +48,8 @@ interface Probe {
  */
 export class StorageTest {
   readonly #options: Required<StorageTestOptions>
-  /** By directory. One is listed until its process is gone. */
-  readonly #probes = new Map<string, Probe>()
+  /** One is listed until its process is gone. */
+  readonly #probes = new Set<Probe>()
 
   constructor(options: StorageTestOptions) {
     this.#options = {
@@ -60,7 +63,7 @@ export class StorageTest {
   async run(storage: StorageSettings): Promise<ProbeResult> {
     if (storage.storage_backend === 's3') return { ok: false, step: 'open', problem: S3_IS_MISSING }
     const directory = resolve(storage.storage_local_directory)
-    const probe = this.#probes.get(directory) ?? this.#start(directory)
+    const probe = this.#underWay(directory) ?? this.#start(directory)
     if (probe === null)
       return { ok: false, step: 'open', problem: `${MOST_PROBES} earlier tests still wait for their storage` }
     const { clock, answerLimitMs } = this.#options
@@ -76,6 +79,10 @@ export class StorageTest {
     }
   }
 
+  #underWay(directory: string): Probe | undefined {
+    return this.#probes.values().find((probe) => probe.directory === directory && !probe.isTold)
+  }
+
   #start(directory: string): Probe | null {
     if (this.#probes.size >= MOST_PROBES) return null
     const { program, clock } = this.#options
@@ -87,21 +94,25 @@ export class StorageTest {
     // It may outlive us.
     child.unref()
     const probe: Probe = {
+      directory,
       step: 'open',
+      isTold: false,
       result: resultOf(child, (step) => {
         probe.step = step
+      }).finally(() => {
+        probe.isTold = true
       }),
     }
-    this.#probes.set(directory, probe)
+    this.#probes.add(probe)
     const cancel = clock.after(KILL_AFTER_MS, () => child.kill('SIGKILL'))
-    void this.#forget(directory, child, cancel)
+    void this.#forget(probe, child, cancel)
     return probe
   }
 
-  async #forget(directory: string, child: ChildProcess, cancelKill: () => void): Promise<void> {
+  async #forget(probe: Probe, child: ChildProcess, cancelKill: () => void): Promise<void> {
     await gone(child)
     cancelKill()
-    this.#probes.delete(directory)
+    this.#probes.delete(probe)
   }
 }
 

@@ -68,6 +68,15 @@ t.test('tests of one directory share one process', async (t) => {
   t.same(await Promise.all(shared), [{ ok: true }, { ok: true }])
 })
 
+t.test('a test after an answer looks anew, while the process of the last one still ends', async (t) => {
+  const directory = await temporaryDirectory(t)
+  const program = new URL('./lingering-probe.ts', import.meta.url)
+  const test = new StorageTest({ clock: systemClock, program, answerLimitMs: LIMIT_MS })
+  t.match(await test.run(local(directory)), { ok: false, problem: 'The file system is full' })
+  await writeFile(join(directory, 'mended'), '')
+  t.same(await test.run(local(directory)), { ok: true })
+})
+
 t.test('a process that never comes back is killed, and the next test has a new one', async (t) => {
   const { directories, clock, test, processes, untilItHangs } = await hanging(t, 'a')
   const [directory = ''] = directories
