@@ -15,6 +15,7 @@ import type { PluginType } from './runtime/module.ts'
 import { Rounds } from './runtime/rounds.ts'
 import { Supervisor } from './runtime/supervisor/supervisor.ts'
 import type { ProcessFacts } from './storage/access.ts'
+import { AuditLog } from './storage/audit/audit-log.ts'
 import { openDataDirectory, type DataDirectory } from './storage/data-directory/data-directory.ts'
 import { importsRound } from './storage/certificates/imports.ts'
 import { UploadReader } from './storage/certificates/reading/upload-reader.ts'
@@ -141,14 +142,16 @@ async function run(config: Config, ending: PromiseWithResolvers<void>): Promise<
   const modules = installedModules(config.modules)
   await using running = new AsyncDisposableStack()
 
-  const { directory, database } = await openRecordsDatabase(config, { log, running, ending })
+  const { directory, database, audit } = await openRecordsDatabase(config, { log, running, ending })
   const { url: databaseUrl, pool, orm } = database
 
   const secretKey = await presentKey(pool, directory, config)
   const pluginTypes = modules.flatMap((module) => module.pluginTypes)
   const box = new SecretBox(secretKey)
-  const records = openRecords({ orm, box, clock: systemClock, pluginTypes })
-  const identity = openIdentity({ orm, pool, box, clock: systemClock, log })
+  const auditWarning = await audit.keyWarning()
+  if (auditWarning !== null) log.warn(auditWarning)
+  const records = openRecords({ orm, box, clock: systemClock, pluginTypes, audit })
+  const identity = openIdentity({ orm, pool, box, clock: systemClock, log, audit })
   running.defer(() => identity.lastUse.stop())
   const settings = await records.settings.get()
   const storageInUse = storageOf(settings)
@@ -175,15 +178,15 @@ async function run(config: Config, ending: PromiseWithResolvers<void>): Promise<
 
   const uploadReader = new UploadReader({ log })
   running.defer(() => uploadReader.close())
-  const { node } = config
   const services = {
     ...records,
     ...identity,
+    audit,
     pool,
     payloads,
     supervisor,
     clock: systemClock,
-    node,
+    node: config.node,
     startedAt,
     storageInUse,
     storageTest: new StorageTest({ clock: systemClock }),
@@ -266,7 +269,7 @@ interface Surroundings {
   readonly ending: PromiseWithResolvers<void>
 }
 
-/** Opens the database of the records, at this version's schema, and holds the data directory. */
+/** Opens the database of the records, at this version's schema, with the log of its changes, and holds the data directory. */
 async function openRecordsDatabase(config: Config, surroundings: Surroundings) {
   const { log, running } = surroundings
   const directory = await openDataDirectory(config.dataDirectory)
@@ -275,7 +278,8 @@ async function openRecordsDatabase(config: Config, surroundings: Surroundings) {
   await migrate({ url, log })
   const database = await openDatabase({ url, poolSize: POOL_SIZE, entities: ENTITIES, log })
   running.defer(() => database.close())
-  return { directory, database }
+  const audit = new AuditLog({ pool: database.pool, key: config.auditKey ?? null })
+  return { directory, database, audit }
 }
 
 /** Starts the embedded PostgreSQL. Without it nothing works, so its end is the end of the process. */

@@ -52,3 +52,5 @@ const file = values.json ?? `benchmarks/results/${name}.json`
 await mkdir('benchmarks/results', { recursive: true })
 await writeFile(file, `${JSON.stringify(report, null, 2)}\n`)
 console.log(`\nas JSON: ${file}`)
+for (const failure of figures.failures ?? []) console.error(`Not held: ${failure}`)
+if ((figures.failures ?? []).length > 0) process.exitCode = 1

@@ -9,6 +9,8 @@ export interface ScenarioOptions {
 export interface Figures {
   readonly parameters: Readonly<Record<string, number | string>>
   readonly figures: Readonly<Record<string, number>>
+  /** What the run was to hold and did not, each as a sentence. */
+  readonly failures?: readonly string[]
 }
 
 export interface Report extends Figures {

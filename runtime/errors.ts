@@ -58,6 +58,11 @@ export const ERRORS = {
     retry: true,
     when: 'The delivery is still under way; `details.state` and `details.allowed` say what it is and could be.',
   },
+  AUDIT_KEY_REQUIRED: {
+    status: 409,
+    retry: false,
+    when: 'The audit log has events with a hash, and the process has no AUDIT_KEY to verify them with.',
+  },
   INVALID_STATE: {
     status: 409,
     retry: true,

@@ -173,7 +173,7 @@ function testEndpoint(services: ConnectionServices): Endpoint {
     params,
     body: { kind: 'action', name: 'TestMessageRequest', schema: testBody, optional: true },
     answer: { kind: 'data', status: 201, schema: testAnswer, description: 'The message was accepted.' },
-    handle: async ({ path, body, caller }) => {
+    handle: async ({ path, body, caller, log }) => {
       const { target, ...sent } = await acceptTestMessage(services, {
         partnerId: path.id,
         sender: body.sender,
@@ -181,6 +181,7 @@ function testEndpoint(services: ConnectionServices): Endpoint {
         caller: caller.name,
       })
       services.supervisor.announce(target, 1)
+      log.info({ message: sent.message_id, target, caller: caller.name }, 'Test message sent')
       return sent
     },
   })

@@ -51,6 +51,7 @@ function localEndpoints(profiles: LocalProfiles): readonly Endpoint[] {
     notes: {
       create: `${CERTIFICATES} A profile may lack them: what then cannot be signed fails its delivery with that reason.`,
       update: CERTIFICATES,
+      delete: 'From then on nothing is sent or accepted for the organization over AS2.',
     },
     errors: { create: ['CONFLICT'] },
   })
@@ -83,6 +84,7 @@ function remoteEndpoints(profiles: RemoteProfiles): readonly Endpoint[] {
     notes: {
       create: `What is left out has a secure default: compressed, signed and encrypted, with a synchronous signed receipt. ${CERTIFICATES}`,
       update: `Counts from the next message; nothing is restarted. \`${secrets}\` are never returned. An update that leaves one out keeps it; one that changes \`endpoint\` must send them again.`,
+      delete: 'From then on nothing is sent to the partner or accepted from it over AS2.',
     },
     errors: { create: ['CONFLICT'] },
   })

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { AuditLog } from '../../storage/audit/audit-log.ts'
 import {
   DirectoryInUseError,
   openDataDirectory,
@@ -16,13 +17,18 @@ const POOL_SIZE = 2
 const PATIENCE_MS = 60_000
 const POLL_MS = 100
 
+/** The database, and the log of what a command changes in it. */
+export interface CommandDatabase extends Database {
+  readonly audit: AuditLog
+}
+
 /**
  * Runs a command's work on the database of the settings: that of DATABASE_URL; or the embedded one, which is started
  * for the command, or reached through the server that runs it.
  */
 export async function withDatabase<T>(
   context: CommandContext,
-  work: (database: Database) => Promise<T>,
+  work: (database: CommandDatabase) => Promise<T>,
 ): Promise<T> {
   return ending(async (open) => {
     const url = context.config.databaseUrl ?? (await embeddedUrl(context, open))
@@ -33,7 +39,7 @@ export async function withDatabase<T>(
 /** The same for work that no server may run beside: with the data directory held, which one of this machine holds. */
 export async function withDatabaseAlone<T>(
   context: CommandContext,
-  work: (database: Database, directory: DataDirectory) => Promise<T>,
+  work: (database: CommandDatabase, directory: DataDirectory) => Promise<T>,
 ): Promise<T> {
   return ending(async (open) => {
     const { config } = context
@@ -57,7 +63,11 @@ async function ending<T>(run: (open: AsyncDisposableStack) => Promise<T>): Promi
   return await run(open)
 }
 
-async function opened(url: string, { log }: CommandContext, open: AsyncDisposableStack): Promise<Database> {
+async function opened(
+  url: string,
+  { log, config }: CommandContext,
+  open: AsyncDisposableStack,
+): Promise<CommandDatabase> {
   await migrate({ url, log })
   const database = await openDatabase({
     url,
@@ -67,7 +77,8 @@ async function opened(url: string, { log }: CommandContext, open: AsyncDisposabl
     applicationName: 'waybill command',
   })
   open.defer(() => database.close())
-  return database
+  const audit = new AuditLog({ pool: database.pool, key: config.auditKey ?? null, keepsChain: true })
+  return { ...database, audit }
 }
 
 async function embeddedUrl(context: CommandContext, open: AsyncDisposableStack): Promise<string> {

@@ -1,4 +1,5 @@
 import { resolve } from 'node:path'
+import { SYSTEM_CALLER } from '../../runtime/endpoint/endpoint.ts'
 import { changeFrom } from '../../runtime/endpoint/record-rules.ts'
 import { SavedSettings } from '../../storage/settings/saved-settings.ts'
 import { settingsRules } from '../../storage/settings/settings.ts'
@@ -21,8 +22,8 @@ export const localStorageCommand: CommandDefinition = {
 async function useLocalStorage({ operands }: Given, context: CommandContext): Promise<void> {
   const [directory = ''] = operands
   const body = { storage_backend: 'local', storage_local_directory: directory }
-  await withDatabaseAlone(context, ({ orm }) =>
-    new SavedSettings(orm).update(changeFrom(settingsRules, body, {})),
+  await withDatabaseAlone(context, (database) =>
+    new SavedSettings(database).update(changeFrom(settingsRules, body, {}), SYSTEM_CALLER),
   )
   context.print(`From the next start on, payloads are stored in ${resolve(directory)}`)
 }

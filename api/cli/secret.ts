@@ -1,3 +1,4 @@
+import { SYSTEM_CALLER } from '../../runtime/endpoint/endpoint.ts'
 import { OperatorError } from '../../runtime/errors.ts'
 import {
   makeNextSecretKey,
@@ -5,10 +6,9 @@ import {
   secretKeyFile,
 } from '../../storage/data-directory/secret-key.ts'
 import type { DataDirectory } from '../../storage/data-directory/data-directory.ts'
-import type { Database } from '../../storage/postgres/database.ts'
 import { presentKey } from '../../storage/secrets/present-key.ts'
 import { connectedPrograms, sealAnew } from '../../storage/secrets/rotation.ts'
-import { withDatabaseAlone } from './command-database.ts'
+import { withDatabaseAlone, type CommandDatabase } from './command-database.ts'
 import type { CommandContext, CommandDefinition, Given } from './context.ts'
 
 export const secretCommands: readonly CommandDefinition[] = [
@@ -47,12 +47,12 @@ async function rotate(_given: Given, context: CommandContext): Promise<void> {
 
 async function rotateFile(
   { say }: CommandContext,
-  { pool }: Database,
+  database: CommandDatabase,
   directory: DataDirectory,
   present: string,
 ): Promise<void> {
   const next = await makeNextSecretKey(directory)
-  const count = await sealAnew(pool, { from: present, to: next })
+  const count = await sealAnew(database, { from: present, to: next }, SYSTEM_CALLER)
   await promoteNextSecretKey(directory)
   say(
     `${count} secrets are sealed with the new key, which is in ${secretKeyFile(directory)}. Keep a copy of it.`,
@@ -61,11 +61,14 @@ async function rotateFile(
 
 async function rotateGiven(
   { say }: CommandContext,
-  { pool }: Database,
+  database: CommandDatabase,
   present: string,
   next: string,
 ): Promise<void> {
   if (present === next) say('All secrets are sealed with NEW_SECRET_KEY already.')
-  else say(`${await sealAnew(pool, { from: present, to: next })} secrets are sealed with NEW_SECRET_KEY.`)
+  else
+    say(
+      `${await sealAnew(database, { from: present, to: next }, SYSTEM_CALLER)} secrets are sealed with NEW_SECRET_KEY.`,
+    )
   say('From now on it is the SECRET_KEY: set it so for every server, and leave NEW_SECRET_KEY out.')
 }

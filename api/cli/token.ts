@@ -27,8 +27,8 @@ async function createToken({ options }: Given, context: CommandContext): Promise
     label: options['label'],
     ...(days === undefined ? {} : { expires_in_days: /^\d+$/.test(days) ? Number(days) : days }),
   })
-  const { token, text } = await withDatabase(context, ({ orm }) =>
-    new ApiTokens({ orm, clock: systemClock }).createWithAccount(values, SYSTEM_CALLER),
+  const { token, text } = await withDatabase(context, ({ orm, audit }) =>
+    new ApiTokens({ orm, audit, clock: systemClock }).createWithAccount(values, SYSTEM_CALLER),
   )
   context.say(
     `API token ${token.label} of the service account ${token.service_account}, until ${token.expires_at.toISOString()}.`,

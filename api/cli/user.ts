@@ -98,7 +98,7 @@ async function linkUser({ operands, options }: Given, context: CommandContext): 
 }
 
 function withUsers<T>(context: CommandContext, work: (users: Users) => Promise<T>): Promise<T> {
-  return withDatabase(context, ({ orm }) => work(new Users(orm)))
+  return withDatabase(context, (database) => work(new Users(database)))
 }
 
 /** The parser has seen that it is there. */

@@ -1,9 +1,11 @@
 import type { Clock } from '../../runtime/clock.ts'
 import type { Endpoint } from '../../runtime/endpoint/endpoint.ts'
 import type { Supervisor } from '../../runtime/supervisor/supervisor.ts'
+import type { AuditLog } from '../../storage/audit/audit-log.ts'
 import type { IdentityRecords } from '../../storage/identity/identity.ts'
 import type { Records } from '../../storage/records/records.ts'
 import { apiTokenEndpoints } from './api-tokens.ts'
+import { auditEndpoints } from './audit.ts'
 import { certificateEndpoints, type CertificateServices } from './certificates/endpoints.ts'
 import { healthEndpoint } from './health.ts'
 import { messageEndpoints } from './messages.ts'
@@ -21,6 +23,7 @@ import { statsEndpoint } from './stats.ts'
 export interface CoreServices
   extends Records, IdentityRecords, CertificateServices, MessageServices, SettingsServices {
   readonly supervisor: Supervisor
+  readonly audit: AuditLog
   readonly clock: Clock
   /** This node's name. */
   readonly node: string
@@ -41,6 +44,7 @@ export function coreEndpoints(services: CoreServices): readonly Endpoint[] {
     ...serviceAccountEndpoints(services),
     ...apiTokenEndpoints(services),
     ...settingsEndpoints(services),
+    ...auditEndpoints(services),
     statsEndpoint(services),
     ...messageEndpoints(services),
   ]

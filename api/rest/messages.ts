@@ -70,6 +70,7 @@ function singleEndpoint({ pool, protocolViews }: MessageServices): Endpoint {
     path: '/messages/{id}',
     operationId: 'getMessage',
     summary: 'Get a message',
+    description: 'With its payloads, its deliveries, its history and what the protocol tells of it.',
     tag: MESSAGES_TAG,
     params: messagePath,
     answer: { kind: 'data', status: 200, schema: messageAnswer, description: 'The message.' },

@@ -61,6 +61,7 @@ function partyEndpoints(parties: Parties, naming: Naming): readonly Endpoint[] {
     records: parties,
     shown,
     notes: {
+      create: 'A name may be that of an organization and of a partner at once.',
       update: 'A name that a route or a plugin configuration uses cannot change.',
       delete: 'Refused while a route, a profile or a plugin configuration uses it.',
     },

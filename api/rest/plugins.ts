@@ -1,9 +1,10 @@
 import { z, type ZodType } from 'zod'
-import { endpoint, type ChosenRules, type Endpoint } from '../../runtime/endpoint/endpoint.ts'
+import { endpoint, type Caller, type ChosenRules, type Endpoint } from '../../runtime/endpoint/endpoint.ts'
 import { validationFailure, WaybillError } from '../../runtime/errors.ts'
 import type { PluginType } from '../../runtime/module.ts'
 import { timestamp } from '../../runtime/endpoint/paging.ts'
 import type { Supervisor } from '../../runtime/supervisor/supervisor.ts'
+import type { AuditLog } from '../../storage/audit/audit-log.ts'
 import type {
   PluginConfiguration,
   PluginConfigurations,
@@ -16,13 +17,15 @@ import {
   type PluginTypes,
   type PluginValues,
 } from '../../storage/plugins/rules.ts'
+import { InstanceControl } from './instance-control.ts'
 
 /** `/plugins/configs`. */
 
 export interface PluginServices {
   readonly plugins: PluginConfigurations
   readonly pluginTypes: PluginTypes
-  readonly supervisor: Pick<Supervisor, 'configure' | 'remove'>
+  readonly supervisor: Pick<Supervisor, 'find' | 'configure' | 'remove' | 'start' | 'stop' | 'restart'>
+  readonly audit: AuditLog
 }
 
 const tag = 'Plugins'
@@ -90,9 +93,9 @@ function creation(services: PluginServices, stored: StoredAnswer, rules: ChosenR
     },
     answer: { ...stored, status: 201 },
     errors: ['MISSING_TYPE', 'INVALID_TYPE', 'CONFLICT'],
-    handle: async ({ query, body }) => {
-      const created = await services.plugins.create(askedType(query.type), body as PluginValues)
-      await list(services, created)
+    handle: async ({ query, body, caller }) => {
+      const created = await services.plugins.create(askedType(query.type), body as PluginValues, caller)
+      await list(services, created, caller)
       return shown(created)
     },
   })
@@ -103,13 +106,16 @@ function oneConfiguration(
   stored: StoredAnswer,
   rules: ChosenRules,
 ): readonly Endpoint[] {
-  const { plugins, supervisor } = services
+  const { plugins } = services
+  const control = new InstanceControl(services)
   return [
     endpoint({
       method: 'GET',
       path,
       operationId: 'getPluginConfiguration',
       summary: 'Get a plugin configuration',
+      description:
+        'As it is saved, without its write-only properties. What runs is listed under `/services`.',
       tag,
       params,
       answer: stored,
@@ -130,8 +136,8 @@ function oneConfiguration(
       errors: ['INVALID_TYPE'],
       handle: async (request) => {
         const { type, name } = request.path
-        const updated = await plugins.update(type, name, request.body)
-        await list(services, updated)
+        const updated = await plugins.update(type, name, request.body, request.caller)
+        await list(services, updated, request.caller)
         return shown(updated)
       },
     }),
@@ -147,8 +153,8 @@ function oneConfiguration(
       errors: ['INVALID_TYPE', 'CONFLICT'],
       handle: async (request) => {
         const { type, name } = request.path
-        await plugins.delete(type, name)
-        await supervisor.remove(type, name)
+        await plugins.delete(type, name, request.caller)
+        await control.remove(type, name, request.caller)
         return undefined
       },
     }),
@@ -157,12 +163,14 @@ function oneConfiguration(
 
 /** An enabled instance is listed at once, a disabled one is stopped and listed no longer. */
 async function list(
-  { supervisor, pluginTypes }: PluginServices,
+  services: PluginServices,
   configuration: PluginConfiguration,
+  caller: Caller,
 ): Promise<void> {
+  const { supervisor, pluginTypes } = services
   const { type, name, enabled } = configuration
   if (enabled) supervisor.configure({ type, name, role: pluginTypes.get(type).role })
-  else await supervisor.remove(type, name)
+  else await new InstanceControl(services).remove(type, name, caller)
 }
 
 function askedType(type: unknown): string {

@@ -27,7 +27,11 @@ export function routeEndpoints(services: { readonly routes: Routes }): readonly 
       .meta({ id: 'Route', description: 'Which messages go from a source to a target.' }),
     records: services.routes,
     shown,
-    notes: { create: acceptance, update: acceptance },
+    notes: {
+      create: acceptance,
+      update: acceptance,
+      delete: 'Counts from the next message that is dispatched; deliveries that it made are carried on.',
+    },
     errors: { create: ['CONFLICT'], update: ['CONFLICT'] },
   })
 }

@@ -6,11 +6,14 @@ import type { InstanceAction } from '../../runtime/lifecycle.ts'
 import { listOf, pagingParameters, timestamp } from '../../runtime/endpoint/paging.ts'
 import type { ServiceInstance } from '../../runtime/supervisor/service-instance.ts'
 import type { Supervisor } from '../../runtime/supervisor/supervisor.ts'
+import type { AuditLog } from '../../storage/audit/audit-log.ts'
+import { InstanceControl } from './instance-control.ts'
 
 /** `/services`: the plugin instances of this process and the API server itself. */
 
 export interface ServiceInstanceServices {
-  readonly supervisor: Pick<Supervisor, 'list' | 'find' | 'start' | 'stop' | 'restart'>
+  readonly supervisor: Pick<Supervisor, 'list' | 'find' | 'start' | 'stop' | 'restart' | 'remove'>
+  readonly audit: AuditLog
   /** This node's name. */
   readonly node: string
   readonly startedAt: Date
@@ -106,7 +109,9 @@ In any other status, and so also while another action is under way, it is refuse
 
 Every action on the API server is \`NOT_CONTROLLABLE\`, whatever it is called. An instance that is unknown, deleted or disabled is \`NOT_FOUND\`, also for an unknown action; an unknown action on a known instance is \`INVALID_ACTION\`.`
 
-function actionEndpoint({ supervisor }: ServiceInstanceServices): Endpoint {
+function actionEndpoint(services: ServiceInstanceServices): Endpoint {
+  const { supervisor } = services
+  const control = new InstanceControl(services)
   return endpoint({
     method: 'POST',
     path: '/services/{type}/{name}/{action}',
@@ -139,7 +144,7 @@ function actionEndpoint({ supervisor }: ServiceInstanceServices): Endpoint {
         throw new WaybillError('NOT_FOUND', 'Service instance not found')
       const action = actionOf(path.action)
       log.info({ type, name, action, caller: caller.name }, 'Service action')
-      return shown(await supervisor[action](type, name))
+      return shown(await control.perform(action, type, name, caller))
     },
   })
 }

@@ -78,6 +78,8 @@ export function settingsEndpoints(services: SettingsServices): readonly Endpoint
       path: '/settings',
       operationId: 'getSettings',
       summary: 'Get the settings',
+      description:
+        'As they are saved. They count from the next start of the process; `storage_in_use` is what this one uses.',
       tag,
       answer: { ...answer, description: 'The settings as they are saved, and the storage in use.' },
       handle: async () => shown(await settings.get(), storageInUse),
@@ -92,7 +94,7 @@ export function settingsEndpoints(services: SettingsServices): readonly Endpoint
       tag,
       body: { kind: 'update', rules: settingsRules },
       answer: { ...answer, description: 'The settings as they are saved now.' },
-      handle: async ({ body }) => shown(await settings.update(body), storageInUse),
+      handle: async ({ body, caller }) => shown(await settings.update(body, caller), storageInUse),
     }),
     storageTestEndpoint(services),
   ]

@@ -36,7 +36,7 @@ export interface Resource<S extends ZodObject, A extends ZodType, Q extends ZodO
   }
   readonly shown: (record: T) => z.input<A>
   /** What the OpenAPI document says beside the summaries. */
-  readonly notes?: { readonly create?: string; readonly update?: string; readonly delete?: string }
+  readonly notes: { readonly create: string; readonly update: string; readonly delete: string }
   readonly errors?: {
     readonly create?: readonly ErrorCode[]
     readonly update?: readonly ErrorCode[]
@@ -61,6 +61,7 @@ function collection<S extends ZodObject, A extends ZodType, Q extends ZodObject,
       path,
       operationId: `list${record}s`,
       summary: `List ${plural}`,
+      description: `A page of them, ${resource.orderText}. \`total\` counts all that match the filters.`,
       tag,
       query,
       answer: {
@@ -81,7 +82,7 @@ function collection<S extends ZodObject, A extends ZodType, Q extends ZodObject,
       path,
       operationId: `create${record}`,
       summary: `Create ${noun}`,
-      ...described(notes?.create),
+      description: notes.create,
       tag,
       body: {
         kind: 'create',
@@ -108,6 +109,7 @@ function single<S extends ZodObject, A extends ZodType, Q extends ZodObject, T>(
       path,
       operationId: `get${record}`,
       summary: `Get ${noun}`,
+      description: 'The stored record, in the shape that an item of the list has.',
       tag,
       params,
       answer: stored,
@@ -118,7 +120,7 @@ function single<S extends ZodObject, A extends ZodType, Q extends ZodObject, T>(
       path,
       operationId: `update${record}`,
       summary: `Update ${noun}`,
-      ...described(notes?.update),
+      description: notes.update,
       tag,
       params,
       body: { kind: 'update', rules },
@@ -133,7 +135,7 @@ function single<S extends ZodObject, A extends ZodType, Q extends ZodObject, T>(
       path,
       operationId: `delete${record}`,
       summary: `Delete ${noun}`,
-      ...described(notes?.delete),
+      description: notes.delete,
       tag,
       params,
       answer: { kind: 'empty', description: 'Deleted.' },
@@ -144,8 +146,4 @@ function single<S extends ZodObject, A extends ZodType, Q extends ZodObject, T>(
       },
     }),
   ]
-}
-
-function described(text: string | undefined): { readonly description?: string } {
-  return text === undefined ? {} : { description: text }
 }

@@ -41,7 +41,8 @@ export function checkedQuery<S extends ZodObject>(
   const details = refusals(parsed.error.issues)
   for (const name of Object.keys(details)) {
     const value = query[name]
-    if (value === '') details[name] = 'must not be empty'
+    if (!Object.hasOwn(schema.shape, name)) details[name] = 'unknown parameter'
+    else if (value === '') details[name] = 'must not be empty'
     else if (Array.isArray(value)) details[name] = `must be given once, not ${value.length} times`
   }
   throw validationFailure(details)

@@ -1,9 +1,12 @@
 import { LockMode, type FilterQuery } from '@mikro-orm/core'
 import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
 import type { Clock } from '../../runtime/clock.ts'
+import type { Caller } from '../../runtime/endpoint/endpoint.ts'
 import { WaybillError } from '../../runtime/errors.ts'
 import type { Page, PageRequest } from '../../runtime/endpoint/paging.ts'
 import type { Change } from '../../runtime/endpoint/record-rules.ts'
+import type { AuditLog } from '../audit/audit-log.ts'
+import type { RecordEvents } from '../records/record-events.ts'
 import { refuseWhileUsed } from '../records/record-users.ts'
 import { anywhere } from '../records/search.ts'
 import type { SecretBox } from '../secrets/secret-box.ts'
@@ -15,6 +18,7 @@ import {
   type CertificateState,
   type CertificateValues,
 } from './certificate.ts'
+import { certificateEvents, namedValues, subjectOf } from './events.ts'
 import { USERS_OF_CERTIFICATE } from './in-use.ts'
 import type { NewCertificate } from './new-certificate.ts'
 import { certificateValues, refuseStored } from './new-certificate.ts'
@@ -30,6 +34,7 @@ export interface CertificatesOptions {
   readonly orm: MikroORM
   readonly box: SecretBox
   readonly clock: Clock
+  readonly audit: AuditLog
 }
 
 /** The certificates. Every method throws a WaybillError for what it refuses. */
@@ -37,11 +42,13 @@ export class Certificates {
   readonly #orm: MikroORM
   readonly #box: SecretBox
   readonly #clock: Clock
+  readonly #events: RecordEvents
 
   constructor(options: CertificatesOptions) {
     this.#orm = options.orm
     this.#box = options.box
     this.#clock = options.clock
+    this.#events = certificateEvents(options.audit)
   }
 
   /** Oldest first. */
@@ -74,26 +81,32 @@ export class Certificates {
     await refuseStored(this.#orm.em.fork(), [fingerprintSha256])
   }
 
-  async store(certificate: NewCertificate): Promise<Certificate> {
-    const em = this.#orm.em.fork()
-    const stored = em.create(CertificateEntity, certificateValues(certificate, this.#box))
-    await em.flush().catch(async (thrown: unknown) => {
+  async store(certificate: NewCertificate, caller: Caller): Promise<Certificate> {
+    const storing = this.#orm.em.fork().transactional(async (em) => {
+      const stored = em.create(CertificateEntity, certificateValues(certificate, this.#box))
+      await em.flush()
+      await this.#events.created({ em, caller }, subjectOf(stored), namedValues(stored))
+      return stored
+    })
+    return storing.catch(async (thrown: unknown) => {
       // Another upload of the same certificate may have come first.
       await this.refuseStored(certificate.found.facts.fingerprint_sha256)
       throw thrown
     })
-    return stored
   }
 
-  async update(id: number, change: Change<CertificateValues>): Promise<Certificate> {
+  async update(id: number, change: Change<CertificateValues>, caller: Caller): Promise<Certificate> {
     return this.#orm.em.fork().transactional(async (em) => {
       const certificate = await locked(em, id)
-      Object.assign(certificate, change.applyTo({ description: certificate.description }))
+      const before = { description: certificate.description }
+      const next = change.applyTo(before)
+      Object.assign(certificate, next)
+      await this.#events.updated({ em, caller }, subjectOf(certificate), this.#events.changes(before, next))
       return certificate
     })
   }
 
-  async delete(id: number): Promise<void> {
+  async delete(id: number, caller: Caller): Promise<void> {
     await this.#orm.em.fork().transactional(async (em) => {
       const certificate = await locked(em, id)
       await refuseWhileUsed(
@@ -102,6 +115,7 @@ export class Certificates {
         { query: USERS_OF_CERTIFICATE, values: [id] },
       )
       em.remove(certificate)
+      await this.#events.deleted({ em, caller }, subjectOf(certificate), namedValues(certificate))
     })
   }
 

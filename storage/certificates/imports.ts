@@ -1,10 +1,14 @@
 import { createHash, randomBytes } from 'node:crypto'
 import type { Pool } from 'pg'
 import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
+import type { Caller } from '../../runtime/endpoint/endpoint.ts'
 import { validationFailure, WaybillError } from '../../runtime/errors.ts'
+import type { AuditLog } from '../audit/audit-log.ts'
 import { execute, query } from '../postgres/pool.ts'
+import type { RecordEvents } from '../records/record-events.ts'
 import type { SecretBox } from '../secrets/secret-box.ts'
 import { CertificateEntity, type Certificate } from './certificate.ts'
+import { certificateEvents, namedValues, subjectOf } from './events.ts'
 import { certificateValues, refuseStored, storedIds } from './new-certificate.ts'
 import { keyOf, type FoundMaterial } from './reading/material.ts'
 import { openMaterial, sealMaterial, type KeptCertificate } from './kept-material.ts'
@@ -12,6 +16,7 @@ import { openMaterial, sealMaterial, type KeptCertificate } from './kept-materia
 export interface ImportsOptions {
   readonly orm: MikroORM
   readonly box: SecretBox
+  readonly audit: AuditLog
 }
 
 /** What an upload held and nobody has chosen from yet. */
@@ -41,10 +46,12 @@ const MOST_WAITING_BYTES = 64 * 1024 * 1024
 export class CertificateImports {
   readonly #orm: MikroORM
   readonly #box: SecretBox
+  readonly #events: RecordEvents
 
-  constructor({ orm, box }: ImportsOptions) {
+  constructor({ orm, box, audit }: ImportsOptions) {
     this.#orm = orm
     this.#box = box
+    this.#events = certificateEvents(audit)
   }
 
   /** Keeps the certificates and the keys that belong to them. Throws a TOO_BUSY when too many uploads wait. */
@@ -80,7 +87,11 @@ export class CertificateImports {
    * Stores the chosen certificates with their keys, all or none, and answers them in the order of the choice. The
    * token works once: what is refused leaves it as it is.
    */
-  async import(token: string, chosen: readonly ChosenCertificate[]): Promise<readonly Certificate[]> {
+  async import(
+    token: string,
+    chosen: readonly ChosenCertificate[],
+    caller: Caller,
+  ): Promise<readonly Certificate[]> {
     return this.#orm.em.fork().transactional(async (em) => {
       const hash = hashOf(token)
       const kept = await this.#locked(em, hash)
@@ -97,6 +108,9 @@ export class CertificateImports {
       )
       await em.flush()
       await em.execute('delete from certificate_import where token_hash = ?', [hash])
+      for (const each of stored) {
+        await this.#events.created({ em, caller }, subjectOf(each), namedValues(each))
+      }
       return stored
     })
   }

@@ -1,10 +1,13 @@
-import type { MikroORM } from '@mikro-orm/postgresql'
+import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
 import type { Clock } from '../../runtime/clock.ts'
 import type { Caller } from '../../runtime/endpoint/endpoint.ts'
 import type { Page, PageRequest } from '../../runtime/endpoint/paging.ts'
 import { validationFailure, WaybillError } from '../../runtime/errors.ts'
+import type { AuditLog } from '../audit/audit-log.ts'
+import type { RecordEvents } from '../records/record-events.ts'
 import { ApiTokenEntity, type ApiToken, type ApiTokenValues } from './api-token.ts'
-import { changeIdentity, type IdentityChange } from './change.ts'
+import { changeIdentity } from './change.ts'
+import { accountEvents, accountValues, TokenEvents } from './events.ts'
 import type { LastUse } from './last-use.ts'
 import { ServiceAccountEntity, type ServiceAccount } from './service-account.ts'
 import { makeToken } from './token-text.ts'
@@ -14,6 +17,7 @@ export interface ApiTokensOptions {
   readonly clock: Clock
   /** Left out where nothing is authenticated. */
   readonly lastUse?: LastUse
+  readonly audit: AuditLog
 }
 
 /** A token just made, with the text that is told this once. */
@@ -29,11 +33,15 @@ export class ApiTokens {
   readonly #orm: MikroORM
   readonly #clock: Clock
   readonly #lastUse: LastUse | undefined
+  readonly #events: TokenEvents
+  readonly #accountEvents: RecordEvents
 
   constructor(options: ApiTokensOptions) {
     this.#orm = options.orm
     this.#clock = options.clock
     this.#lastUse = options.lastUse
+    this.#events = new TokenEvents(options.audit)
+    this.#accountEvents = accountEvents(options.audit)
   }
 
   /** Newest first. */
@@ -48,7 +56,9 @@ export class ApiTokens {
   async create(values: ApiTokenValues, caller: Caller): Promise<MadeToken> {
     return changeIdentity(this.#orm, caller, async (change) => {
       const account = await change.em.findOne(ServiceAccountEntity, { name: values.service_account })
-      return this.#make(change, account, values)
+      const made = await this.#make(change.em, account, values)
+      await this.#events.made(change, made.token)
+      return made
     })
   }
 
@@ -57,20 +67,24 @@ export class ApiTokens {
     return changeIdentity(this.#orm, caller, async (change) => {
       const { em } = change
       const name = values.service_account
-      const account =
-        (await em.findOne(ServiceAccountEntity, { name })) ??
-        em.create(ServiceAccountEntity, newAccount(name))
+      const known = await em.findOne(ServiceAccountEntity, { name })
+      const account = known ?? em.create(ServiceAccountEntity, newAccount(name))
       await em.flush()
-      return this.#make(change, account, values)
+      const made = await this.#make(em, account, values)
+      if (known === null) await this.#accountEvents.created(change, account, accountValues(account))
+      await this.#events.made(change, made.token)
+      return made
     })
   }
 
   /** A token that is revoked already stays as it is. */
   async revoke(id: number, caller: Caller): Promise<void> {
-    await changeIdentity(this.#orm, caller, async ({ em }) => {
-      const token = await em.findOne(ApiTokenEntity, { id })
+    await changeIdentity(this.#orm, caller, async (change) => {
+      const token = await change.em.findOne(ApiTokenEntity, { id })
       if (token === null) throw new WaybillError('NOT_FOUND', 'API token not found')
-      token.revoked_at ??= this.#clock.now()
+      if (token.revoked_at != null) return
+      token.revoked_at = this.#clock.now()
+      await this.#events.revoked(change, token)
     })
   }
 
@@ -82,11 +96,7 @@ export class ApiTokens {
     return refusal === null ? {} : { service_account: refusal }
   }
 
-  async #make(
-    { em }: IdentityChange,
-    account: ServiceAccount | null,
-    values: ApiTokenValues,
-  ): Promise<MadeToken> {
+  async #make(em: EntityManager, account: ServiceAccount | null, values: ApiTokenValues): Promise<MadeToken> {
     const refusal = refusalOf(account, values.service_account)
     if (account === null || refusal !== null) throw validationFailure({ service_account: refusal ?? '' })
     const { text, publicId, sha256 } = makeToken()

@@ -1,13 +1,6 @@
-import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
+import type { MikroORM } from '@mikro-orm/postgresql'
 import type { Caller } from '../../runtime/endpoint/endpoint.ts'
-
-/** A change of who may come in, while it is made. */
-export interface IdentityChange {
-  /** Holds the transaction. */
-  readonly em: EntityManager
-  /** Who makes it. */
-  readonly caller: Caller
-}
+import type { RecordChange } from '../records/record-events.ts'
 
 /**
  * Runs a change of who may come in, in one transaction and one at a time: what it looks up, such as that nobody else
@@ -16,7 +9,7 @@ export interface IdentityChange {
 export async function changeIdentity<T>(
   orm: MikroORM,
   caller: Caller,
-  work: (change: IdentityChange) => Promise<T>,
+  work: (change: RecordChange) => Promise<T>,
 ): Promise<T> {
   return orm.em.fork().transactional(async (em) => {
     await em.execute('select from identity_revision for update')

@@ -4,6 +4,7 @@ import type { Clock } from '../../runtime/clock.ts'
 import type { Log } from '../../runtime/log.ts'
 import { query } from '../postgres/pool.ts'
 import type { SecretBox } from '../secrets/secret-box.ts'
+import type { AuditLog } from '../audit/audit-log.ts'
 import { ApiTokens } from './api-tokens.ts'
 import { LastUse } from './last-use.ts'
 import { OidcProviders } from './providers.ts'
@@ -25,16 +26,17 @@ export interface IdentityOptions {
   readonly box: SecretBox
   readonly clock: Clock
   readonly log: Log
+  readonly audit: AuditLog
 }
 
 /** Whoever opens them stops `lastUse` at the end. */
-export function openIdentity({ orm, pool, box, clock, log }: IdentityOptions): IdentityRecords {
+export function openIdentity({ orm, pool, box, clock, log, audit }: IdentityOptions): IdentityRecords {
   const lastUse = new LastUse({ pool, clock, log })
   return {
-    oidcProviders: new OidcProviders({ orm, box }),
-    serviceAccounts: new ServiceAccounts({ orm, clock, lastUse }),
-    apiTokens: new ApiTokens({ orm, clock, lastUse }),
-    users: new Users(orm),
+    oidcProviders: new OidcProviders({ orm, box, audit }),
+    serviceAccounts: new ServiceAccounts({ orm, clock, lastUse, audit }),
+    apiTokens: new ApiTokens({ orm, clock, lastUse, audit }),
+    users: new Users({ orm, audit }),
     lastUse,
   }
 }

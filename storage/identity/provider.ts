@@ -40,12 +40,13 @@ export function isLoopback(hostname: string): boolean {
 
 /** Why a text cannot be an issuer, or null (OpenID Connect Core 1.0 §1.2, Issuer Identifier). */
 function refusalOfIssuer(text: string): string | null {
-  if (!URL.canParse(text) || /[\s\p{Cc}]/u.test(text)) return 'must be an absolute https URL'
+  // As it stands: parsing would forgive missing slashes, backslashes and spaces, and no provider says such an issuer.
+  if (!URL.canParse(text) || !/^https?:\/\/[^/\\]/i.test(text) || /[\s\\\p{Cc}]/u.test(text))
+    return 'must be an absolute https URL'
   const url = new URL(text)
   if (url.protocol === 'http:' && !isLoopback(url.hostname))
     return 'must be an https URL; http is taken for a loopback host alone'
-  if (url.protocol !== 'https:' && url.protocol !== 'http:') return 'must be an absolute https URL'
-  if (url.username !== '' || url.password !== '') return 'must not carry a user name or password'
+  if (/^[^/]*\/\/[^/]*@/.test(text)) return 'must not carry a user name or password'
   if (text.includes('?') || text.includes('#')) return 'must not have a query or a fragment'
   return null
 }

@@ -4,21 +4,31 @@ import type { Page, PageRequest } from '../../runtime/endpoint/paging.ts'
 import type { Change } from '../../runtime/endpoint/record-rules.ts'
 import { checkedWithReferences } from '../../runtime/endpoint/validation.ts'
 import { validationFailure, WaybillError } from '../../runtime/errors.ts'
+import type { AuditLog } from '../audit/audit-log.ts'
 import { refusingViolations } from '../records/constraint.ts'
+import { RecordEvents } from '../records/record-events.ts'
 import { refusalsOfKeptSecrets } from '../secrets/kept-secrets.ts'
 import type { SecretBox } from '../secrets/secret-box.ts'
 import { changeIdentity } from './change.ts'
 import { OidcProviderEntity, type OidcProvider, type OidcProviderValues } from './provider.ts'
 import { clientSecretContext } from './secrets.ts'
 
+export interface OidcProvidersOptions {
+  readonly orm: MikroORM
+  readonly box: SecretBox
+  readonly audit: AuditLog
+}
+
 /** The identity providers. Every method throws a WaybillError for what it refuses. */
 export class OidcProviders {
   readonly #orm: MikroORM
   readonly #box: SecretBox
+  readonly #events: RecordEvents
 
-  constructor(options: { readonly orm: MikroORM; readonly box: SecretBox }) {
-    this.#orm = options.orm
-    this.#box = options.box
+  constructor({ orm, box, audit }: OidcProvidersOptions) {
+    this.#orm = orm
+    this.#box = box
+    this.#events = new RecordEvents({ audit, kind: 'oidc-provider', secret: ['client_secret'] })
   }
 
   /** By name. */
@@ -35,15 +45,18 @@ export class OidcProviders {
   }
 
   async create(values: OidcProviderValues, caller: Caller): Promise<OidcProvider> {
-    return changeIdentity(this.#orm, caller, async ({ em }) => {
+    return changeIdentity(this.#orm, caller, async (making) => {
+      const { em } = making
       const provider = em.create(OidcProviderEntity, this.#sealed(values))
       await save(em, values)
+      await this.#events.created(making, provider, values)
       return provider
     })
   }
 
   async update(id: number, change: Change<OidcProviderValues>, caller: Caller): Promise<OidcProvider> {
-    return changeIdentity(this.#orm, caller, async ({ em }) => {
+    return changeIdentity(this.#orm, caller, async (making) => {
+      const { em } = making
       const provider = found(await em.findOne(OidcProviderEntity, { id }))
       const stored = this.#opened(provider)
       const kept = { url: 'issuer_url', secrets: ['client_secret'] } as const
@@ -53,16 +66,23 @@ export class OidcProviders {
         async () => refused,
       )
       if (Object.keys(refused).length > 0) throw validationFailure(refused)
+      const changes = this.#events.changes(stored, next)
+      // Sealed anew, a secret that stays would look like another one.
+      if (changes.length === 0) return provider
       Object.assign(provider, this.#sealed(next))
       await save(em, next)
+      await this.#events.updated(making, provider, changes)
       return provider
     })
   }
 
   /** Accounts and users of the provider stay; their tokens are accepted no longer. */
   async delete(id: number, caller: Caller): Promise<void> {
-    await changeIdentity(this.#orm, caller, async ({ em }) => {
-      em.remove(found(await em.findOne(OidcProviderEntity, { id })))
+    await changeIdentity(this.#orm, caller, async (making) => {
+      const { em } = making
+      const provider = found(await em.findOne(OidcProviderEntity, { id }))
+      em.remove(provider)
+      await this.#events.deleted(making, { id, name: provider.name }, { ...provider })
     })
   }
 

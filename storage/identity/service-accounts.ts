@@ -5,9 +5,12 @@ import type { Page, PageRequest } from '../../runtime/endpoint/paging.ts'
 import type { Change } from '../../runtime/endpoint/record-rules.ts'
 import { checkedWithReferences } from '../../runtime/endpoint/validation.ts'
 import { validationFailure, WaybillError } from '../../runtime/errors.ts'
+import type { AuditLog } from '../audit/audit-log.ts'
 import { refusingViolations } from '../records/constraint.ts'
+import type { RecordEvents } from '../records/record-events.ts'
 import { ApiTokenEntity } from './api-token.ts'
 import { changeIdentity } from './change.ts'
+import { accountEvents, accountValues, TokenEvents } from './events.ts'
 import { refusalOfIssuer, refuseTakenIdentity } from './identities.ts'
 import type { LastUse } from './last-use.ts'
 import { ServiceAccountEntity, type ServiceAccount, type ServiceAccountValues } from './service-account.ts'
@@ -16,6 +19,7 @@ export interface ServiceAccountsOptions {
   readonly orm: MikroORM
   readonly clock: Clock
   readonly lastUse: LastUse
+  readonly audit: AuditLog
 }
 
 /** The service accounts. Every method throws a WaybillError for what it refuses. */
@@ -23,11 +27,15 @@ export class ServiceAccounts {
   readonly #orm: MikroORM
   readonly #clock: Clock
   readonly #lastUse: LastUse
+  readonly #events: RecordEvents
+  readonly #tokenEvents: TokenEvents
 
   constructor(options: ServiceAccountsOptions) {
     this.#orm = options.orm
     this.#clock = options.clock
     this.#lastUse = options.lastUse
+    this.#events = accountEvents(options.audit)
+    this.#tokenEvents = new TokenEvents(options.audit)
   }
 
   /** By name. */
@@ -44,24 +52,26 @@ export class ServiceAccounts {
   }
 
   async create(values: ServiceAccountValues, caller: Caller): Promise<ServiceAccount> {
-    return changeIdentity(this.#orm, caller, async ({ em }) => {
+    return changeIdentity(this.#orm, caller, async (making) => {
+      const { em } = making
       const refused = await refusalsOf(em, values)
       if (Object.keys(refused).length > 0) throw validationFailure(refused)
       await refuseTakenIdentity(em, values, null)
       const account = em.create(ServiceAccountEntity, { ...values, last_used_at: null })
       await save(em, values)
+      await this.#events.created(making, account, accountValues(account))
       return account
     })
   }
 
   async update(id: number, change: Change<ServiceAccountValues>, caller: Caller): Promise<ServiceAccount> {
-    return changeIdentity(this.#orm, caller, async ({ em }) => {
+    return changeIdentity(this.#orm, caller, async (making) => {
+      const { em } = making
       const account = found(await em.findOne(ServiceAccountEntity, { id }))
-      const { name, description, kind, enabled, oidc_issuer, oidc_subject } = account
-      const stored = { name, description, kind, enabled, oidc_issuer, oidc_subject }
+      const stored = accountValues(account)
       refuseChanged(stored, change.unchecked, ['name', 'kind'])
       const changed = async (values: Readonly<Record<string, unknown>>) =>
-        values['oidc_issuer'] === oidc_issuer ? {} : refusalsOf(em, values)
+        values['oidc_issuer'] === stored.oidc_issuer ? {} : refusalsOf(em, values)
       const next = await checkedWithReferences(
         () => change.applyTo(stored),
         () => changed({ ...stored, ...change.unchecked }),
@@ -72,17 +82,23 @@ export class ServiceAccounts {
       await refuseTakenIdentity(em, next, { account: id })
       Object.assign(account, next)
       await save(em, next)
+      await this.#events.updated(making, account, this.#events.changes(stored, next))
       return this.#used(account)
     })
   }
 
   /** Revokes the account's tokens and removes it. The tokens stay listed, as revoked. */
   async delete(id: number, caller: Caller): Promise<void> {
-    await changeIdentity(this.#orm, caller, async ({ em }) => {
+    await changeIdentity(this.#orm, caller, async (making) => {
+      const { em } = making
       const account = found(await em.findOne(ServiceAccountEntity, { id }))
       const active = { service_account_id: id, revoked_at: null }
-      await em.nativeUpdate(ApiTokenEntity, active, { revoked_at: this.#clock.now() })
+      const tokens = await em.find(ApiTokenEntity, active, { orderBy: { id: 'asc' } })
+      for (const token of tokens) token.revoked_at = this.#clock.now()
+      await em.flush()
       em.remove(account)
+      for (const token of tokens) await this.#tokenEvents.revoked(making, token)
+      await this.#events.deleted(making, { id, name: account.name }, accountValues(account))
     })
   }
 

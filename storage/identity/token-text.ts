@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 
 /**
@@ -30,7 +30,7 @@ export function makeToken(): NewToken {
   const publicId = randomText(PUBLIC_ID_LENGTH)
   const body = PREFIX + publicId + randomText(SECRET_LENGTH)
   const text = body + checksumOf(body)
-  return { text, publicId, sha256: sha256(text) }
+  return { text, publicId, sha256: Buffer.from(sha256(text), 'base64') }
 }
 
 /** Whether a credential means to be an API token. */
@@ -48,8 +48,9 @@ export function readToken(text: string): { readonly publicId: string; readonly w
   return { publicId: wellFormed ? publicId : NOBODY, wellFormed }
 }
 
-export function sha256(text: string): Buffer {
-  return createHash('sha256').update(text, 'utf8').digest()
+/** In base64: where every request needs one, its text is made in a third of the time of its bytes. */
+export function sha256(text: string): string {
+  return hash('sha256', text, 'base64')
 }
 
 /** CRC-32 in base62, with leading zeros. */

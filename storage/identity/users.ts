@@ -3,8 +3,11 @@ import { z } from 'zod'
 import type { Caller } from '../../runtime/endpoint/endpoint.ts'
 import { checked, unstorableProperties } from '../../runtime/endpoint/validation.ts'
 import { validationFailure, WaybillError } from '../../runtime/errors.ts'
+import type { AuditLog } from '../audit/audit-log.ts'
 import { refusingViolations } from '../records/constraint.ts'
+import type { RecordEvents } from '../records/record-events.ts'
 import { changeIdentity } from './change.ts'
+import { userEvents, userValues } from './events.ts'
 import { refusalOfIssuer, refuseTakenIdentity, type Identity } from './identities.ts'
 import { hashPassword, isPassword, refusalOfPassword } from './password.ts'
 import { UserEntity, userName, userSubject, type User } from './user.ts'
@@ -20,9 +23,11 @@ export type UserCredential =
 /** The users. Every method throws a WaybillError for what it refuses. */
 export class Users {
   readonly #orm: MikroORM
+  readonly #events: RecordEvents
 
-  constructor(orm: MikroORM) {
+  constructor({ orm, audit }: { readonly orm: MikroORM; readonly audit: AuditLog }) {
     this.#orm = orm
+    this.#events = userEvents(audit)
   }
 
   /** By name. */
@@ -33,13 +38,15 @@ export class Users {
   async add(name: string, credential: UserCredential, caller: Caller): Promise<User> {
     checked(nameSchema, { name })
     const password = credential.kind === 'password' ? await hashed(credential.password) : null
-    return changeIdentity(this.#orm, caller, async ({ em }) => {
+    return changeIdentity(this.#orm, caller, async (change) => {
+      const { em } = change
       const identity = credential.kind === 'identity' ? await acceptedIdentity(em, credential, null) : NONE
       const user = em.create(UserEntity, { name, enabled: true, ...identity, password })
       await refusingViolations(
         { user_account_name_key: () => new WaybillError('CONFLICT', `A user ${name} exists already`) },
         () => em.flush(),
       )
+      await this.#events.created(change, user, userValues(user))
       return user
     })
   }
@@ -81,10 +88,12 @@ export class Users {
     caller: Caller,
     work: (user: User, em: EntityManager) => Promise<void>,
   ): Promise<void> {
-    await changeIdentity(this.#orm, caller, async ({ em }) => {
-      const user = await em.findOne(UserEntity, { name })
+    await changeIdentity(this.#orm, caller, async (change) => {
+      const user = await change.em.findOne(UserEntity, { name })
       if (user === null) throw new WaybillError('NOT_FOUND', `There is no user ${name}`)
-      await work(user, em)
+      const before = userValues(user)
+      await work(user, change.em)
+      await this.#events.updated(change, user, this.#events.changes(before, userValues(user)))
     })
   }
 }

@@ -6,6 +6,7 @@ import { CertificateImports } from './003-certificate-imports.ts'
 import { MessageRequests } from './004-message-requests.ts'
 import { Stats } from './005-stats.ts'
 import { Identity } from './006-identity.ts'
+import { Audit } from './007-audit.ts'
 
 /** Every migration, in order. The name is what the database remembers: it never changes once it is released. */
 export const MIGRATIONS: readonly { readonly name: string; readonly migration: Constructor<Migration> }[] = [
@@ -15,4 +16,5 @@ export const MIGRATIONS: readonly { readonly name: string; readonly migration: C
   { name: '004-message-requests', migration: MessageRequests },
   { name: '005-stats', migration: Stats },
   { name: '006-identity', migration: Identity },
+  { name: '007-audit', migration: Audit },
 ]

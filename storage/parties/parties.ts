@@ -1,11 +1,14 @@
 import { LockMode } from '@mikro-orm/core'
 import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
+import type { Caller } from '../../runtime/endpoint/endpoint.ts'
 import { WaybillError } from '../../runtime/errors.ts'
 import type { Page, PageRequest } from '../../runtime/endpoint/paging.ts'
 import type { Change } from '../../runtime/endpoint/record-rules.ts'
+import type { AuditLog } from '../audit/audit-log.ts'
 import { refusingViolations } from '../records/constraint.ts'
 import { refuseWhileUsed } from '../records/record-users.ts'
 import { ORGANIZATION_SETTING } from '../plugins/rules.ts'
+import { RecordEvents } from '../records/record-events.ts'
 import { RecordTable } from '../records/record-table.ts'
 import { anywhere } from '../records/search.ts'
 import { OrganizationEntity, PartnerEntity, type Party, type PartyEntity, type PartyValues } from './party.ts'
@@ -15,9 +18,15 @@ export interface PartyFilter extends PageRequest {
   readonly q: string | undefined
 }
 
+interface PartiesOptions {
+  readonly orm: MikroORM
+  readonly audit: AuditLog
+}
+
 interface PartyKind {
   readonly entity: PartyEntity
-  readonly table: string
+  /** The audit log's name of the kind, too. */
+  readonly table: 'organization' | 'partner'
   /** As messages say it. */
   readonly noun: string
   /** Finds what names a party by its text; takes the name so many times. */
@@ -73,19 +82,21 @@ export class Parties {
   readonly #orm: MikroORM
   readonly #kind: PartyKind
   readonly #table: RecordTable<Party>
+  readonly #events: RecordEvents
 
-  private constructor(orm: MikroORM, kind: PartyKind) {
+  private constructor({ orm, audit }: PartiesOptions, kind: PartyKind) {
     this.#orm = orm
     this.#kind = kind
     this.#table = new RecordTable<Party>(orm, kind.entity)
+    this.#events = new RecordEvents({ audit, kind: kind.table })
   }
 
-  static organizations(orm: MikroORM): Parties {
-    return new Parties(orm, ORGANIZATION)
+  static organizations(options: PartiesOptions): Parties {
+    return new Parties(options, ORGANIZATION)
   }
 
-  static partners(orm: MikroORM): Parties {
-    return new Parties(orm, PARTNER)
+  static partners(options: PartiesOptions): Parties {
+    return new Parties(options, PARTNER)
   }
 
   /** By name. */
@@ -99,22 +110,26 @@ export class Parties {
     return this.#found(await this.#table.get(id))
   }
 
-  async create(values: PartyValues): Promise<Party> {
-    return this.#refusingTakenName(values.name, () => this.#table.insert(values))
+  async create(values: PartyValues, caller: Caller): Promise<Party> {
+    return this.#refusingTakenName(values.name, () =>
+      this.#table.insert(values, this.#events.creation(caller, values.name, values)),
+    )
   }
 
-  async update(id: number, change: Change<PartyValues>): Promise<Party> {
+  async update(id: number, change: Change<PartyValues>, caller: Caller): Promise<Party> {
     return this.#orm.em.fork().transactional(async (em) => {
       const party = await this.#locked(em, id)
-      const { name, display_name } = change.applyTo({ name: party.name, display_name: party.display_name })
-      if (name !== party.name) await this.#refuseNameInUse(em, party)
-      Object.assign(party, { name, display_name })
-      await this.#refusingTakenName(name, () => em.flush())
+      const before = valuesOf(party)
+      const next = change.applyTo(before)
+      if (next.name !== party.name) await this.#refuseNameInUse(em, party)
+      Object.assign(party, next)
+      await this.#refusingTakenName(next.name, () => em.flush())
+      await this.#events.updated({ em, caller }, party, this.#events.changes(before, next))
       return party
     })
   }
 
-  async delete(id: number): Promise<void> {
+  async delete(id: number, caller: Caller): Promise<void> {
     await this.#orm.em.fork().transactional(async (em) => {
       const party = await this.#locked(em, id)
       const { profile } = this.#kind
@@ -127,6 +142,7 @@ export class Parties {
         values: [...naming.values, party.name, party.id],
       })
       em.remove(party)
+      await this.#events.deleted({ em, caller }, party, valuesOf(party))
     })
   }
 
@@ -161,4 +177,8 @@ export class Parties {
       write,
     )
   }
+}
+
+function valuesOf({ name, display_name }: Party): PartyValues {
+  return { name, display_name }
 }

@@ -1,13 +1,17 @@
 import { LockMode } from '@mikro-orm/core'
 import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
+import type { Caller } from '../../runtime/endpoint/endpoint.ts'
 import { validationFailure, WaybillError } from '../../runtime/errors.ts'
 import type { PluginType } from '../../runtime/module.ts'
 import type { Change } from '../../runtime/endpoint/record-rules.ts'
 import { checkedWithReferences } from '../../runtime/endpoint/validation.ts'
+import type { AuditLog } from '../audit/audit-log.ts'
+import { instanceId } from '../audit/kinds.ts'
 import { OrganizationEntity } from '../parties/party.ts'
 import { refusingViolations } from '../records/constraint.ts'
 import { refusalsOfKeptSecrets } from '../secrets/kept-secrets.ts'
 import { refusalsOfCertificates } from '../profiles/certificate-references.ts'
+import { RecordEvents, type EventSubject } from '../records/record-events.ts'
 import { refuseWhileUsed } from '../records/record-users.ts'
 import type { SecretBox } from '../secrets/secret-box.ts'
 import { PluginConfigurationEntity, type StoredPluginConfiguration } from './plugin-configuration.ts'
@@ -41,6 +45,7 @@ export interface PluginConfigurationsOptions {
   readonly orm: MikroORM
   readonly box: SecretBox
   readonly types: PluginTypes
+  readonly audit: AuditLog
 }
 
 /** The configurations of plugin instances. Every method throws a WaybillError for what it refuses. */
@@ -48,11 +53,13 @@ export class PluginConfigurations {
   readonly #orm: MikroORM
   readonly #box: SecretBox
   readonly #types: PluginTypes
+  readonly #audit: AuditLog
 
   constructor(options: PluginConfigurationsOptions) {
     this.#orm = options.orm
     this.#box = options.box
     this.#types = options.types
+    this.#audit = options.audit
   }
 
   async get(type: string, name: string): Promise<PluginConfiguration> {
@@ -61,9 +68,9 @@ export class PluginConfigurations {
   }
 
   /** `values` are checked by the rules of the type already. */
-  async create(type: string, values: PluginValues): Promise<PluginConfiguration> {
+  async create(type: string, values: PluginValues, caller: Caller): Promise<PluginConfiguration> {
     try {
-      return await this.#insert(this.#types.get(type), values)
+      return await this.#insert(this.#types.get(type), values, caller)
     } catch (thrown) {
       if (!(thrown instanceof WaybillError) || thrown.code !== 'CONFLICT') throw thrown
       // Who took the name meanwhile may be an instance of another type, which is told by naming that.
@@ -76,6 +83,7 @@ export class PluginConfigurations {
     type: string,
     name: string,
     change: Change<Record<string, unknown>>,
+    caller: Caller,
   ): Promise<PluginConfiguration> {
     const kind = this.#types.get(type)
     return this.#orm.em.fork().transactional(async (em) => {
@@ -91,8 +99,12 @@ export class PluginConfigurations {
         () => refusals({ ...before, ...change.unchecked }),
       )) as PluginValues
       refuseAny(await refusals(next))
+      const events = this.#eventsOf(kind)
+      const changes = events.changes(before, next)
+      // Sealed anew, a secret that stays would look like another one.
+      if (changes.length === 0) return shown(stored)
       Object.assign(stored, this.#sealed(type, next))
-      await em.flush()
+      await events.updated({ em, caller }, subjectOf(stored), changes)
       return shown(stored)
     })
   }
@@ -106,8 +118,8 @@ export class PluginConfigurations {
     return this.#orm.em.fork().transactional((em) => refusalsOfCreation(em, kind, body))
   }
 
-  async delete(type: string, name: string): Promise<void> {
-    this.#types.get(type)
+  async delete(type: string, name: string, caller: Caller): Promise<void> {
+    const kind = this.#types.get(type)
     await this.#orm.em.fork().transactional(async (em) => {
       const stored = await locked(em, type, name)
       await refuseWhileUsed(
@@ -116,6 +128,7 @@ export class PluginConfigurations {
         { query: ROUTES_OF_INSTANCE, values: [name] },
       )
       em.remove(stored)
+      await this.#eventsOf(kind).deleted({ em, caller }, subjectOf(stored), this.#lastValues(stored))
     })
   }
 
@@ -134,15 +147,30 @@ export class PluginConfigurations {
     return stored === null ? null : this.#instance(stored)
   }
 
-  async #insert(kind: PluginType, values: PluginValues): Promise<PluginConfiguration> {
+  async #insert(kind: PluginType, values: PluginValues, caller: Caller): Promise<PluginConfiguration> {
     const { type, role } = kind
     return this.#orm.em.fork().transactional(async (em) => {
       refuseAny(await refusalsOfCreation(em, kind, values))
       if ((await holderOf(em, values.name)) !== null) throw nameTaken(values.name)
       const stored = em.create(PluginConfigurationEntity, { type, role, ...this.#sealed(type, values) })
       await refusingViolations({ plugin_configuration_pkey: () => nameTaken(values.name) }, () => em.flush())
+      await this.#eventsOf(kind).created({ em, caller }, subjectOf(stored), { type, ...values })
       return shown(stored)
     })
+  }
+
+  /** Secrets that are damaged must not keep a configuration from being deleted. */
+  #lastValues(stored: StoredPluginConfiguration): Readonly<Record<string, unknown>> {
+    const { type, name, enabled, settings, secrets } = stored
+    try {
+      return { type, ...this.#opened(stored) }
+    } catch {
+      return { type, ...settings, secrets, name, enabled }
+    }
+  }
+
+  #eventsOf({ secrets }: PluginType): RecordEvents {
+    return new RecordEvents({ audit: this.#audit, kind: 'plugin-configuration', secret: secrets })
   }
 
   #instance(stored: StoredPluginConfiguration): InstanceSettings {
@@ -238,6 +266,10 @@ async function locked(em: EntityManager, type: string, name: string): Promise<St
 function found(stored: StoredPluginConfiguration | null): StoredPluginConfiguration {
   if (stored === null) throw new WaybillError('NOT_FOUND', 'Plugin configuration not found')
   return stored
+}
+
+function subjectOf({ type, name }: StoredPluginConfiguration): EventSubject {
+  return { id: instanceId(type, name), name }
 }
 
 function shown(stored: StoredPluginConfiguration): PluginConfiguration {

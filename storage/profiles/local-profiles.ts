@@ -1,15 +1,16 @@
-import type { MikroORM } from '@mikro-orm/postgresql'
 import { OrganizationEntity } from '../parties/party.ts'
 import { LocalProfileEntity, type LocalProfile, type LocalProfileValues } from './local-profile.ts'
-import { Profiles } from './profiles.ts'
+import { Profiles, type ProfilesOptions } from './profiles.ts'
 
 /** The AS2 profiles of organizations. */
 export type LocalProfiles = Profiles<LocalProfile, LocalProfileValues>
 
-export function localProfiles(orm: MikroORM): LocalProfiles {
-  return new Profiles(orm, {
+export function localProfiles(options: ProfilesOptions): LocalProfiles {
+  return new Profiles(options, {
     entity: LocalProfileEntity,
     table: 'as2_local_profile',
+    auditKind: 'as2-local-profile',
+    secrets: [],
     link: 'local_organization_id',
     party: { entity: OrganizationEntity, noun: 'organization' },
     certificates: () => LOCAL_CERTIFICATE_USES,

@@ -1,11 +1,15 @@
 import { LockMode, type EntitySchema, type FilterQuery, type RequiredEntityData } from '@mikro-orm/core'
 import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
+import type { Caller } from '../../runtime/endpoint/endpoint.ts'
 import { validationFailure, WaybillError } from '../../runtime/errors.ts'
 import type { Page, PageRequest } from '../../runtime/endpoint/paging.ts'
 import type { Change } from '../../runtime/endpoint/record-rules.ts'
 import { checkedWithReferences } from '../../runtime/endpoint/validation.ts'
+import type { AuditLog } from '../audit/audit-log.ts'
+import type { AuditKind } from '../audit/kinds.ts'
 import type { PartyEntity } from '../parties/party.ts'
 import { refusingViolations } from '../records/constraint.ts'
+import { RecordEvents, type EventSubject } from '../records/record-events.ts'
 import { RecordTable } from '../records/record-table.ts'
 import { referencesIn, refusalsOfCertificates, type CertificateUse } from './certificate-references.ts'
 
@@ -15,6 +19,9 @@ type Unchecked = Readonly<Record<string, unknown>>
 export interface ProfileKind<Stored extends object, Values extends { readonly as2id: string }> {
   readonly entity: EntitySchema<Stored>
   readonly table: string
+  readonly auditKind: AuditKind
+  /** The properties that are write-only. */
+  readonly secrets: readonly (keyof Values & string)[]
   /** The property that is the party's id and the profile's own. */
   readonly link: keyof Stored & keyof Values & string
   readonly party: { readonly entity: PartyEntity; readonly noun: 'organization' | 'partner' }
@@ -26,16 +33,23 @@ export interface ProfileKind<Stored extends object, Values extends { readonly as
   readonly refusalsOfChange: (change: Change<Values>, stored: Values) => Readonly<Record<string, string>>
 }
 
+export interface ProfilesOptions {
+  readonly orm: MikroORM
+  readonly audit: AuditLog
+}
+
 /** The AS2 profiles of organizations or of partners. Every method throws a WaybillError for what it refuses. */
 export class Profiles<Stored extends object, Values extends { readonly as2id: string }> {
   readonly #orm: MikroORM
   readonly #kind: ProfileKind<Stored, Values>
   readonly #table: RecordTable<Stored>
+  readonly #events: RecordEvents
 
-  constructor(orm: MikroORM, kind: ProfileKind<Stored, Values>) {
+  constructor({ orm, audit }: ProfilesOptions, kind: ProfileKind<Stored, Values>) {
     this.#orm = orm
     this.#kind = kind
     this.#table = new RecordTable(orm, kind.entity)
+    this.#events = new RecordEvents({ audit, kind: kind.auditKind, secret: kind.secrets })
   }
 
   /** By the party's id. */
@@ -47,18 +61,20 @@ export class Profiles<Stored extends object, Values extends { readonly as2id: st
     return found(await this.#table.get(partyId))
   }
 
-  async create(values: Values): Promise<Stored> {
-    const { entity, seal } = this.#kind
+  async create(values: Values, caller: Caller): Promise<Stored> {
+    const { entity, link, seal } = this.#kind
     return this.#orm.em.fork().transactional(async (em) => {
       refuseAny(await this.#refusals(em, values))
-      if ((await em.count(entity, this.#where(Number(values[this.#kind.link])))) > 0) throw this.#exists()
+      const partyId = Number(values[link])
+      if ((await em.count(entity, this.#where(partyId))) > 0) throw this.#exists()
       const profile = em.create<Stored>(entity, seal(values) as unknown as RequiredEntityData<Stored>)
       await this.#save(em)
+      await this.#events.created({ em, caller }, await this.#subject(em, partyId), values)
       return profile
     })
   }
 
-  async update(partyId: number, change: Change<Values>): Promise<Stored> {
+  async update(partyId: number, change: Change<Values>, caller: Caller): Promise<Stored> {
     const { open, seal, refusalsOfChange } = this.#kind
     return this.#orm.em.fork().transactional(async (em) => {
       const profile = await this.#locked(em, partyId)
@@ -72,8 +88,12 @@ export class Profiles<Stored extends object, Values extends { readonly as2id: st
         () => refusals({ ...stored, ...change.unchecked }),
       )
       refuseAny(await refusals(next))
+      const changes = this.#events.changes(stored, next)
+      // Sealed anew, a secret that stays would look like another one.
+      if (changes.length === 0) return profile
       Object.assign(profile, seal(next))
       await this.#save(em)
+      await this.#events.updated({ em, caller }, await this.#subject(em, partyId), changes)
       return profile
     })
   }
@@ -83,10 +103,28 @@ export class Profiles<Stored extends object, Values extends { readonly as2id: st
     return this.#orm.em.fork().transactional((em) => this.#refusals(em, body))
   }
 
-  async delete(partyId: number): Promise<void> {
+  async delete(partyId: number, caller: Caller): Promise<void> {
     await this.#orm.em.fork().transactional(async (em) => {
-      em.remove(await this.#locked(em, partyId))
+      const profile = await this.#locked(em, partyId)
+      const subject = await this.#subject(em, partyId)
+      em.remove(profile)
+      await this.#events.deleted({ em, caller }, subject, this.#lastValues(profile))
     })
+  }
+
+  /** Secrets that are damaged must not keep a profile from being deleted. */
+  #lastValues(profile: Stored): Unchecked {
+    try {
+      return Object.fromEntries(Object.entries(this.#kind.open(profile)))
+    } catch {
+      return Object.fromEntries(Object.entries(profile))
+    }
+  }
+
+  /** A profile is known by its party. */
+  async #subject(em: EntityManager, partyId: number): Promise<EventSubject> {
+    const { name } = await em.findOneOrFail(this.#kind.party.entity, { id: partyId })
+    return { id: partyId, name }
   }
 
   /** The values may be unchecked; those that can be no reference are passed over. */

@@ -1,9 +1,8 @@
-import type { MikroORM } from '@mikro-orm/postgresql'
 import { PartnerEntity } from '../parties/party.ts'
 import { refusalsOfKeptSecrets } from '../secrets/kept-secrets.ts'
 import type { SecretBox } from '../secrets/secret-box.ts'
 import type { CertificateUse } from './certificate-references.ts'
-import { Profiles } from './profiles.ts'
+import { Profiles, type ProfilesOptions } from './profiles.ts'
 import { REMOTE_SECRETS, remoteProfileSchema, type RemoteProfileValues } from './remote-profile-rules.ts'
 import { RemoteProfileEntity, type RemoteProfile } from './remote-profile.ts'
 import { remoteProfileContext, type RemoteProfileSecrets } from './secrets.ts'
@@ -11,10 +10,15 @@ import { remoteProfileContext, type RemoteProfileSecrets } from './secrets.ts'
 /** The AS2 profiles of partners. */
 export type RemoteProfiles = Profiles<RemoteProfile, RemoteProfileValues>
 
-export function remoteProfiles(orm: MikroORM, box: SecretBox): RemoteProfiles {
-  return new Profiles(orm, {
+export function remoteProfiles({
+  box,
+  ...options
+}: ProfilesOptions & { readonly box: SecretBox }): RemoteProfiles {
+  return new Profiles(options, {
     entity: RemoteProfileEntity,
     table: 'as2_remote_profile',
+    auditKind: 'as2-remote-profile',
+    secrets: REMOTE_SECRETS,
     link: 'business_partner_id',
     party: { entity: PartnerEntity, noun: 'partner' },
     certificates: certificateUses,

@@ -2,7 +2,8 @@ import type { EntitySchema } from '@mikro-orm/core'
 import type { MikroORM } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import type { Page, PageRequest } from '../../runtime/endpoint/paging.ts'
-import { query } from '../postgres/pool.ts'
+import { query, transaction } from '../postgres/pool.ts'
+import type { CreationEvent } from './record-events.ts'
 
 export interface PageOfRecords extends PageRequest {
   /** With `$1`, `$2`, … for the values; left out: all records. */
@@ -14,13 +15,13 @@ export interface PageOfRecords extends PageRequest {
 /**
  * The records of one table in one prepared statement each: reading one by its id, reading a page, storing a new one.
  * The columns are those of the entity. Through the ORM's query builder and unit of work the same takes 2.5 times the
- * CPU (`npm run bench -- api-throughput`); it stays for what needs a transaction.
+ * CPU (`npm run bench -- api-throughput`); it stays for what needs a transaction of several statements.
  */
 export class RecordTable<T extends object> {
   readonly #orm: MikroORM
   readonly #table: string
   readonly #columns: string
-  readonly #id: string
+  readonly #primaryKey: string
   readonly #insert: string
   /** The columns of an insert in order, with what the entity sets them to. */
   readonly #inserted: readonly { readonly name: string; readonly atCreation: (() => unknown) | undefined }[]
@@ -32,7 +33,7 @@ export class RecordTable<T extends object> {
     this.#orm = orm
     this.#table = tableName
     this.#columns = props.map(({ name }) => quoted(name)).join(', ')
-    this.#id = quoted(primaryKeys[0] ?? 'id')
+    this.#primaryKey = primaryKeys[0] ?? 'id'
     const inserted = props.filter(({ name }) => !primaryKeys.includes(name))
     this.#inserted = inserted.map(({ name, onCreate }) => ({
       name,
@@ -44,7 +45,7 @@ export class RecordTable<T extends object> {
   }
 
   async get(id: number): Promise<T | null> {
-    const text = `select ${this.#columns} from ${this.#table} where ${this.#id} = $1`
+    const text = `select ${this.#columns} from ${this.#table} where ${quoted(this.#primaryKey)} = $1`
     const [record] = await query<T>(await this.#connections(), text, [id], `${this.#table} by id`)
     return record ?? null
   }
@@ -69,21 +70,39 @@ export class RecordTable<T extends object> {
   }
 
   /**
-   * Stores a new record and answers it as it is stored. The database gives the id, the entity what it sets at a
-   * creation; any other property that is left out is null.
+   * Stores a new record with its event and answers it as it is stored. The database gives the id, the entity what it
+   * sets at a creation; any other property that is left out is null. Record and event are one statement where the
+   * audit log lets them be: a transaction of several takes twice the CPU (`npm run bench -- api-throughput`).
    */
-  async insert(values: Partial<T>): Promise<T> {
+  async insert(values: Partial<T>, event: CreationEvent): Promise<T> {
     const given: Readonly<Record<string, unknown>> = values
     const inOrder = this.#inserted.map(({ name, atCreation }) => given[name] ?? atCreation?.() ?? null)
     const pool = await this.#connections()
-    const [record] = await query<T>(pool, this.#insert, inOrder, `${this.#table} insert`)
-    if (record === undefined) throw new Error(`An insert into ${this.#table} answered no row`)
-    return record
+    const alongside = event.alongside(inOrder.length + 1)
+    if (alongside !== null) {
+      const text = `with stored as (${this.#insert}), event as (${alongside.text}) select * from stored`
+      return only(
+        await query<T>(pool, text, [...inOrder, ...alongside.values], `${this.#table} insert, event`),
+      )
+    }
+    return transaction(pool, async (client) => {
+      const record = only(await query<T>(client, this.#insert, inOrder, `${this.#table} insert`))
+      const id = new Map<string, unknown>(Object.entries(record)).get(this.#primaryKey)
+      await event.record(client, Number(id))
+      return record
+    })
   }
 
   #connections(): Promise<Pool> {
     return (this.#pool ??= this.#orm.em.getConnection().getNativeClient())
   }
+}
+
+/** An insert answers its row. */
+function only<T>(rows: readonly T[]): T {
+  const [record] = rows
+  if (record === undefined) throw new Error('An insert answered no row')
+  return record
 }
 
 function quoted(name: string): string {

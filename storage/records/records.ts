@@ -1,6 +1,7 @@
 import type { MikroORM } from '@mikro-orm/postgresql'
 import type { Clock } from '../../runtime/clock.ts'
 import type { PluginType } from '../../runtime/module.ts'
+import type { AuditLog } from '../audit/audit-log.ts'
 import { Certificates } from '../certificates/certificates.ts'
 import { CertificateImports } from '../certificates/imports.ts'
 import { Parties } from '../parties/parties.ts'
@@ -33,20 +34,21 @@ export interface RecordsOptions {
   readonly clock: Clock
   /** Of all installed modules. */
   readonly pluginTypes: readonly PluginType[]
+  readonly audit: AuditLog
 }
 
-export function openRecords({ orm, box, clock, pluginTypes }: RecordsOptions): Records {
+export function openRecords({ orm, box, clock, pluginTypes, audit }: RecordsOptions): Records {
   const types = new PluginTypes(pluginTypes)
   return {
-    organizations: Parties.organizations(orm),
-    partners: Parties.partners(orm),
-    routes: new Routes(orm),
-    certificates: new Certificates({ orm, box, clock }),
-    certificateImports: new CertificateImports({ orm, box }),
-    localProfiles: localProfiles(orm),
-    remoteProfiles: remoteProfiles(orm, box),
-    plugins: new PluginConfigurations({ orm, box, types }),
+    organizations: Parties.organizations({ orm, audit }),
+    partners: Parties.partners({ orm, audit }),
+    routes: new Routes({ orm, audit }),
+    certificates: new Certificates({ orm, box, clock, audit }),
+    certificateImports: new CertificateImports({ orm, box, audit }),
+    localProfiles: localProfiles({ orm, audit }),
+    remoteProfiles: remoteProfiles({ orm, box, audit }),
+    plugins: new PluginConfigurations({ orm, box, types, audit }),
     pluginTypes: types,
-    settings: new SavedSettings(orm),
+    settings: new SavedSettings({ orm, audit }),
   }
 }

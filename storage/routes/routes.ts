@@ -1,13 +1,16 @@
 import { LockMode } from '@mikro-orm/core'
 import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
+import type { Caller } from '../../runtime/endpoint/endpoint.ts'
 import { validationFailure, WaybillError } from '../../runtime/errors.ts'
 import type { PluginRole } from '../../runtime/module.ts'
 import type { Page, PageRequest } from '../../runtime/endpoint/paging.ts'
 import { recordName, type Change } from '../../runtime/endpoint/record-rules.ts'
 import { checkedWithReferences } from '../../runtime/endpoint/validation.ts'
+import type { AuditLog } from '../audit/audit-log.ts'
 import { refusingViolations } from '../records/constraint.ts'
 import { OrganizationEntity, PartnerEntity } from '../parties/party.ts'
 import { PluginConfigurationEntity } from '../plugins/plugin-configuration.ts'
+import { RecordEvents, type EventSubject } from '../records/record-events.ts'
 import { RecordTable } from '../records/record-table.ts'
 import { covers, RouteEntity, type Route, type RouteValues } from './route.ts'
 
@@ -15,10 +18,12 @@ import { covers, RouteEntity, type Route, type RouteValues } from './route.ts'
 export class Routes {
   readonly #orm: MikroORM
   readonly #table: RecordTable<Route>
+  readonly #events: RecordEvents
 
-  constructor(orm: MikroORM) {
+  constructor({ orm, audit }: { readonly orm: MikroORM; readonly audit: AuditLog }) {
     this.#orm = orm
     this.#table = new RecordTable<Route>(orm, RouteEntity)
+    this.#events = new RecordEvents({ audit, kind: 'route' })
   }
 
   /** Oldest first. */
@@ -30,20 +35,20 @@ export class Routes {
     return found(await this.#table.get(id))
   }
 
-  async create(values: RouteValues): Promise<Route> {
+  async create(values: RouteValues, caller: Caller): Promise<Route> {
     return this.#orm.em.fork().transactional(async (em) => {
       await accept(em, values)
       const route = em.create(RouteEntity, values)
       await save(em, values)
+      await this.#events.created({ em, caller }, subjectOf(route), values)
       return route
     })
   }
 
-  async update(id: number, change: Change<RouteValues>): Promise<Route> {
+  async update(id: number, change: Change<RouteValues>, caller: Caller): Promise<Route> {
     return this.#orm.em.fork().transactional(async (em) => {
       const route = found(await em.findOne(RouteEntity, { id }, { lockMode: LockMode.PESSIMISTIC_WRITE }))
-      const { name, source_plugin, from, to, target_plugin } = route
-      const stored = { name: name ?? null, source_plugin, from, to, target_plugin }
+      const stored = valuesOf(route)
       const values = await checkedWithReferences(
         () => change.applyTo(stored),
         () => refusalsOfReferences(em, { ...stored, ...change.unchecked }),
@@ -51,6 +56,7 @@ export class Routes {
       await accept(em, values, route)
       Object.assign(route, values)
       await save(em, values)
+      await this.#events.updated({ em, caller }, subjectOf(route), this.#events.changes(stored, values))
       return route
     })
   }
@@ -60,11 +66,22 @@ export class Routes {
     return this.#orm.em.fork().transactional((em) => refusalsOfReferences(em, body))
   }
 
-  async delete(id: number): Promise<void> {
-    const em = this.#orm.em.fork()
-    const deleted = await em.nativeDelete(RouteEntity, { id })
-    if (deleted === 0) throw notFound()
+  async delete(id: number, caller: Caller): Promise<void> {
+    await this.#orm.em.fork().transactional(async (em) => {
+      const route = found(await em.findOne(RouteEntity, { id }, { lockMode: LockMode.PESSIMISTIC_WRITE }))
+      em.remove(route)
+      await this.#events.deleted({ em, caller }, subjectOf(route), valuesOf(route))
+    })
   }
+}
+
+function valuesOf({ name, source_plugin, from, to, target_plugin }: Route): RouteValues {
+  return { name: name ?? null, source_plugin, from, to, target_plugin }
+}
+
+/** A route without a name is known by whom it goes between. */
+function subjectOf({ id, name, from, to }: Route): EventSubject {
+  return { id, name: name ?? `${from} → ${to}` }
 }
 
 /** One route is accepted at a time: two that cover each other must not pass side by side. Any number that is ours. */
@@ -146,10 +163,6 @@ function nameTaken(name: string): WaybillError {
 }
 
 function found(route: Route | null): Route {
-  if (route === null) throw notFound()
+  if (route === null) throw new WaybillError('NOT_FOUND', 'Route not found')
   return route
-}
-
-function notFound(): WaybillError {
-  return new WaybillError('NOT_FOUND', 'Route not found')
 }

@@ -16,7 +16,8 @@ export function refusalsOfKeptSecrets<T extends object>(
   return Object.fromEntries(missing.map((secret) => [secret, `must be sent again, because ${url} changes`]))
 }
 
-function hasValue(secret: unknown): boolean {
+/** An empty text or list is no secret. */
+export function hasValue(secret: unknown): boolean {
   if (secret === undefined || secret === null || secret === '') return false
   return !Array.isArray(secret) || secret.length > 0
 }

@@ -1,5 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Pool, PoolClient } from 'pg'
+import type { Caller } from '../../runtime/endpoint/endpoint.ts'
+import type { AuditLog } from '../audit/audit-log.ts'
+import { changesBetween } from '../audit/changes.ts'
 import { execute, query, transaction } from '../postgres/pool.ts'
 import { replaceCheck } from './key-check.ts'
 import { SEALED_COLUMNS, type SealedColumn } from './sealed-columns.ts'
@@ -10,7 +13,11 @@ import { SecretBox } from './secret-box.ts'
  * other. A process that writes a secret meanwhile waits, and is then refused by the trigger of the migration. Answers
  * how many secrets there are.
  */
-export async function sealAnew(pool: Pool, keys: { from: string; to: string }): Promise<number> {
+export async function sealAnew(
+  { pool, audit }: { readonly pool: Pool; readonly audit: AuditLog },
+  keys: { from: string; to: string },
+  caller: Caller,
+): Promise<number> {
   const from = new SecretBox(keys.from)
   const to = new SecretBox(keys.to)
   return transaction(pool, async (client) => {
@@ -18,6 +25,14 @@ export async function sealAnew(pool: Pool, keys: { from: string; to: string }): 
     await replaceCheck(client, to)
     let count = 0
     for (const column of SEALED_COLUMNS) count += await sealColumn(client, column, from, to)
+    await audit.recordOn(client, caller, {
+      action: 'updated',
+      kind: 'secret-key',
+      recordId: null,
+      recordName: 'secret key',
+      // The id names a key without telling it.
+      changes: changesBetween({ key_id: from.keyId }, { key_id: to.keyId }),
+    })
     return count
   })
 }

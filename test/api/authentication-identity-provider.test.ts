@@ -12,7 +12,7 @@ async function asking(api: TestApi, token: string) {
   return api.client.get('/organizations', { headers: { authorization: `Bearer ${token}` } })
 }
 
-t.test('a token of the client credentials grant', async (t) => {
+t.test('5.8 a machine client has a token of the client credentials grant', async (t) => {
   const provider = await startOidcProvider(t, AUDIENCE)
   const api = await startApi(t)
   const { client } = api
@@ -39,7 +39,7 @@ t.test('a token of the client credentials grant', async (t) => {
   const narrow = await provider.clientCredentialsToken('waybill.read')
   t.equal((await asking(api, narrow)).error?.code, 'INVALID_TOKEN', 'a token without the API scope')
 
-  t.test('a change counts from the next request', async (t) => {
+  t.test('2.8 a change counts from the next token, one that was accepted before too', async (t) => {
     const change = async (path: string, body: object, status: number): Promise<void> => {
       t.equal((await client.put(path, body)).status, 200)
       t.equal((await asking(api, token)).status, status, `${path} ${JSON.stringify(body)}`)
@@ -56,6 +56,8 @@ t.test('a token of the client credentials grant', async (t) => {
     await change(providerPath, { api_audience: AUDIENCE }, 200)
     await change(providerPath, { api_scopes: 'waybill.admin' }, 401)
     await change(providerPath, { api_scopes: 'waybill.read waybill.api' }, 200)
+    await change(providerPath, { api_audience: '', client_id: 'another' }, 401)
+    await change(providerPath, { client_id: AUDIENCE }, 200)
     await change(providerPath, { issuer_url: `${provider.issuer}/` }, 401)
     await change(providerPath, { issuer_url: provider.issuer }, 200)
     t.equal((await client.delete(providerPath)).status, 204)

@@ -1,3 +1,4 @@
+import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { startApi } from '../support/api.ts'
 import type { ApiClient } from '../support/client.ts'
@@ -180,6 +181,31 @@ t.test('documents of a provider that are not taken', async (t) => {
     'keys of a megabyte': (issuer) => (request, response) => {
       if (request.url !== '/keys') return false
       answerJson(response, 200, { keys: [issuer.key.publicJwk], padding: 'x'.repeat(2 ** 20) })
+      return true
+    },
+    'keys that are small only while they are compressed': (issuer) => (request, response) => {
+      if (request.url !== '/keys') return false
+      const padding = ' '.repeat(20 * 2 ** 20)
+      const keys = JSON.stringify({ keys: [issuer.key.publicJwk], padding })
+      response.writeHead(200, { 'content-encoding': 'gzip' }).end(gzipSync(keys))
+      return true
+    },
+    'a discovery document that is no object': (_issuer) => (request, response) => {
+      if (request.url !== discovery) return false
+      answerJson(response, 200, null)
+      return true
+    },
+    'a discovery document that is nested too deep': (_issuer) => (request, response) => {
+      if (request.url !== discovery) return false
+      response.writeHead(200).end('['.repeat(400_000))
+      return true
+    },
+    'a discovery document that comes byte by byte': (issuer) => (request, response) => {
+      if (request.url !== discovery) return false
+      const text = JSON.stringify({ issuer: issuer.url, jwks_uri: `${issuer.url}/keys` })
+      let sent = 0
+      const drip = setInterval(() => response.write(text.charAt(sent++)), 500)
+      response.once('close', () => clearInterval(drip))
       return true
     },
     'keys that never end': (issuer) => (request, response) => {

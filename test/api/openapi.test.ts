@@ -13,6 +13,7 @@ type Node = Readonly<Record<string, unknown>>
 interface Operation {
   readonly operationId: string
   readonly summary?: string
+  readonly description?: string
   readonly tags: readonly string[]
   readonly security?: readonly unknown[]
   readonly parameters?: readonly { readonly name: string; readonly description?: string }[]
@@ -96,6 +97,7 @@ t.test('GET /openapi.yaml', async (t) => {
     const used = new Set<string>()
     for (const { name, operation } of operations) {
       t.ok(operation.summary, name)
+      t.ok(operation.description, `${name} says more than its summary`)
       for (const tag of operation.tags) {
         used.add(tag)
         const description = tags.get(tag) ?? ''

@@ -1,6 +1,8 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { SYSTEM_CALLER } from '../../runtime/endpoint/endpoint.ts'
+import { AuditLog } from '../../storage/audit/audit-log.ts'
 import { openDataDirectory } from '../../storage/data-directory/data-directory.ts'
 import { makeNextSecretKey, secretKeyOf } from '../../storage/data-directory/secret-key.ts'
 import { sealAnew } from '../../storage/secrets/rotation.ts'
@@ -106,7 +108,9 @@ t.test('a rotation that was cut off after all was sealed is ended by the next st
   const data = await openDataDirectory(join(directory, 'data'))
   const from = await secretKeyOf(data)
   const to = await makeNextSecretKey(data)
-  t.equal(await sealAnew(database.pool, { from, to }), 1)
+  const { pool } = database
+  const audit = new AuditLog({ pool, key: null })
+  t.equal(await sealAnew({ pool, audit }, { from, to }, SYSTEM_CALLER), 1)
   await data.release()
 
   const again = await started(t, server)
@@ -145,4 +149,8 @@ t.test('a key of the environment is replaced by NEW_SECRET_KEY', async (t) => {
   await both.stop()
   const next = await started(t, { directory, env: keys(NEW) })
   t.ok(await opensSecrets(next))
+  const { events } = await next.request<{ events: object[] }>('GET', '/audit?kind=secret-key')
+  const changes = [{ field: 'key_id', old: /^[0-9a-f]{8}$/, new: /^[0-9a-f]{8}$/ }]
+  t.match(events, [{ actor: 'system', action: 'updated', record_id: null, changes }])
+  t.equal(events.length, 1, 'an event is the one rotation that sealed anything')
 })

@@ -8,6 +8,7 @@ import { systemClock, type Clock } from '../../runtime/clock.ts'
 import type { Endpoint } from '../../runtime/endpoint/endpoint.ts'
 import { createLog, type Log } from '../../runtime/log.ts'
 import { Supervisor } from '../../runtime/supervisor/supervisor.ts'
+import { AuditLog } from '../../storage/audit/audit-log.ts'
 import { UploadReader, type UploadReaderOptions } from '../../storage/certificates/reading/upload-reader.ts'
 import { ENTITIES } from '../../storage/records/entities.ts'
 import { LocalStore } from '../../storage/payloads/local-store.ts'
@@ -48,6 +49,8 @@ export interface TestApiOptions {
   /** The installed modules; all of them when left out. */
   readonly modules?: readonly string[]
   readonly log?: Log
+  /** Left out: the audit log is not chained. */
+  readonly auditKey?: string
   /** Of tokens and of what they are checked by. */
   readonly clock?: Clock
   /** How uploads of certificates are read; left out: as the product does. */
@@ -65,9 +68,10 @@ export async function startApi(
   const box = new SecretBox('a key for tests alone')
   const modules = installedModules(options.modules ?? ALL_MODULES)
   const pluginTypes = modules.flatMap((module) => module.pluginTypes)
-  const records = openRecords({ orm: database.orm, box, clock: systemClock, pluginTypes })
+  const audit = new AuditLog({ pool: database.pool, key: options.auditKey ?? null })
+  const records = openRecords({ orm: database.orm, box, clock: systemClock, pluginTypes, audit })
   const clock = options.clock ?? systemClock
-  const identity = openIdentity({ orm: database.orm, pool: database.pool, box, clock, log })
+  const identity = openIdentity({ orm: database.orm, pool: database.pool, box, clock, log, audit })
   t.teardown(() => identity.lastUse.stop())
   const credentials = openPool({ url: database.url, size: 2, applicationName: 'waybill credentials', log })
   t.teardown(() => credentials.end())
@@ -103,6 +107,7 @@ export async function startApi(
   const services = {
     ...records,
     ...identity,
+    audit,
     pool: database.pool,
     payloads: await LocalStore.open(directory),
     protocolViews: { as2: (facts: unknown) => facts as Record<string, unknown> },

@@ -35,6 +35,7 @@ export interface JsonSchema {
   readonly format?: string
   readonly examples?: readonly unknown[]
   readonly readOnly?: boolean
+  readonly writeOnly?: boolean
 }
 
 export interface Parameter {

@@ -14,12 +14,12 @@ const NO_DIGEST = Buffer.alloc(32)
  * Checks an API token against its record. Whatever is wrong, the work is the same: one read by its public id, and one
  * comparison of the digest in constant time.
  *
- * @param sha256 of the token
+ * @param sha256 of the token, in base64
  */
-export async function checkApiToken(pool: Pool, token: string, sha256: Buffer, now: Date): Promise<Verified> {
+export async function checkApiToken(pool: Pool, token: string, sha256: string, now: Date): Promise<Verified> {
   const { publicId, wellFormed } = readToken(token)
   const found = await findToken(pool, publicId)
-  const isSame = timingSafeEqual(sha256, found.token_sha256 ?? NO_DIGEST)
+  const isSame = timingSafeEqual(Buffer.from(sha256, 'base64'), found.token_sha256 ?? NO_DIGEST)
   const { token_id, expires_at, account_id, account } = found
   const isKnown = token_id !== null && expires_at !== null && account_id !== null && account !== null
   if (!isSame || !wellFormed || !isKnown || found.revoked_at !== null || found.account_enabled !== true) {

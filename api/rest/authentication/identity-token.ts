@@ -26,6 +26,8 @@ const ALGORITHMS = [
   'EdDSA',
   'Ed25519',
 ]
+/** Longer ones are not read. */
+const LONGEST_TOKEN_BYTES = 8 * 1024
 /** A token is verified anew after this time, so that a key that its provider has withdrawn counts no longer. */
 const TRUST_MS = 10 * 60_000
 /** Providers whose keys are kept. */
@@ -66,8 +68,13 @@ export class IdentityTokens {
 
   /** Throws an InvalidToken for everything that is wrong with the token. */
   async check(token: string): Promise<Verified> {
-    const { issuer, subject, type } = claimed(token)
+    const claims = claimed(token)
+    // What is no token is looked up too: it is refused no sooner than one.
+    const issuer = claims.refusal === undefined ? claims.issuer : ''
+    const subject = claims.refusal === undefined ? claims.subject : ''
     const found = await findIdentity(this.#options.pool, issuer, subject)
+    if (claims.refusal !== undefined) throw new InvalidToken(claims.refusal)
+    const { type } = claims
     const provider = providerOf(found)
     if (provider === null) throw new InvalidToken('No enabled identity provider has the issuer of the token')
     const payload = await this.#verified(token, issuer, provider)
@@ -115,25 +122,30 @@ export class IdentityTokens {
   }
 }
 
-/** What a token claims, unverified: only to find the provider and the key. Throws for what is no usable JWT. */
-function claimed(token: string) {
+interface Claimed {
+  readonly refusal?: undefined
+  readonly issuer: string
+  readonly subject: string
+  readonly type: { readonly typ?: string }
+}
+
+/** What a token claims, unverified, only to find the provider and the key; or why it is no usable JWT. */
+function claimed(token: string): Claimed | { readonly refusal: string } {
+  if (token.length > LONGEST_TOKEN_BYTES) return { refusal: 'The token is too long' }
   try {
-    const header = decodeProtectedHeader(token)
+    const { crit, typ } = decodeProtectedHeader(token)
     const { iss: issuer, sub: subject } = decodeJwt(token)
-    if (header.crit !== undefined) throw new InvalidToken('The token has critical extensions')
+    if (crit !== undefined) return { refusal: 'The token has critical extensions' }
     if (typeof issuer !== 'string' || typeof subject !== 'string' || subject === '') {
-      throw new InvalidToken('The token lacks an issuer or a subject')
+      return { refusal: 'The token lacks an issuer or a subject' }
     }
     if (unstorableProperties({ issuer, subject }).length > 0) {
-      throw new InvalidToken('The issuer or the subject is no text that can be stored')
+      return { refusal: 'The issuer or the subject is no text that can be stored' }
     }
-    if (header.typ !== undefined && typeof header.typ !== 'string') {
-      throw new InvalidToken('The type of the token is no text')
-    }
-    return { issuer, subject, type: header.typ === undefined ? {} : { typ: header.typ } }
+    if (typ !== undefined && typeof typ !== 'string') return { refusal: 'The type of the token is no text' }
+    return { issuer, subject, type: typ === undefined ? {} : { typ } }
   } catch (thrown) {
-    if (thrown instanceof InvalidToken) throw thrown
-    throw new InvalidToken(`The token is no JWT: ${reasonOf(thrown)}`)
+    return { refusal: `The token is no JWT: ${reasonOf(thrown)}` }
   }
 }
 

@@ -76,8 +76,8 @@ export function importEndpoint(services: {
     body: { kind: 'create', rules },
     answer: { kind: 'data', status: 201, schema: answer, description: 'The stored certificates.' },
     errors: ['CERTIFICATE_EXISTS'],
-    handle: async ({ body }) => {
-      const stored = await certificateImports.import(body.import_token, body.certificates)
+    handle: async ({ body, caller }) => {
+      const stored = await certificateImports.import(body.import_token, body.certificates, caller)
       const now = clock.now()
       return { certificates: stored.map((each) => shownCertificate(each, now)) }
     },

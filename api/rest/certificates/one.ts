@@ -32,6 +32,7 @@ export function oneCertificate(services: {
       path,
       operationId: 'getCertificate',
       summary: 'Get a certificate',
+      description: 'What is known of it, and whether its private key is stored; the key itself never leaves.',
       tag,
       params,
       answer: stored('The certificate.'),
@@ -49,7 +50,8 @@ export function oneCertificate(services: {
       body: { kind: 'update', rules },
       answer: stored('The stored certificate.'),
       handle: async (request) => {
-        return shownCertificate(await certificates.update(request.path.id, request.body), clock.now())
+        const { path: at, body, caller } = request
+        return shownCertificate(await certificates.update(at.id, body, caller), clock.now())
       },
     }),
     endpoint({
@@ -63,7 +65,10 @@ export function oneCertificate(services: {
       params,
       answer: { kind: 'empty', description: 'Deleted.' },
       errors: ['CERTIFICATE_IN_USE'],
-      handle: async (request) => certificates.delete(request.path.id).then(() => undefined),
+      handle: async (request) => {
+        await certificates.delete(request.path.id, request.caller)
+        return undefined
+      },
     }),
     download(certificates),
   ]

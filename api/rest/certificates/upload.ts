@@ -124,7 +124,7 @@ export function uploadEndpoint(services: UploadServices): Endpoint {
       },
     },
     errors: ['CERTIFICATE_EXISTS', 'TOO_BUSY'],
-    handle: async ({ body }) => {
+    handle: async ({ body, caller }) => {
       const { certificates, uploadReader, clock } = services
       const { description } = checked(certificateSchema, {
         description: body.fields.get('description')?.trim(),
@@ -135,7 +135,8 @@ export function uploadEndpoint(services: UploadServices): Endpoint {
       if (single === null || description === '') {
         return { status: 200, data: await offer(material, services) } as const
       }
-      const stored = await certificates.store({ found: single, key: keyOf(material, single), description })
+      const chosen = { found: single, key: keyOf(material, single), description }
+      const stored = await certificates.store(chosen, caller)
       return { status: 201, data: shownCertificate(stored, clock.now()) } as const
     },
   })

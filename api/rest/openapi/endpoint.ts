@@ -7,6 +7,8 @@ export function openApiEndpoint(document: () => string): Endpoint {
     path: '/openapi.yaml',
     operationId: 'getOpenApi',
     summary: 'Get this document',
+    description:
+      'It is made when the process starts, of the core API and of what each installed module adds.',
     tag: 'Server',
     answer: {
       kind: 'file',

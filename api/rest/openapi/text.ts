@@ -39,6 +39,8 @@ export const TAGS: Readonly<Record<string, string>> = {
   'API tokens':
     'Credentials of local service accounts. Each is told once, when it is made, and never changes.',
   Settings: 'The settings of the service: where payloads are stored, and how it presents itself.',
+  'Audit log':
+    'Who has changed what. It only grows; with an audit key, whoever changes it behind the back of the service is found.',
   Messages: 'Messages, their deliveries, history and payloads.',
   Server: 'The server itself.',
 }

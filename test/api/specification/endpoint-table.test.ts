@@ -198,6 +198,30 @@ const TABLE: readonly Row[] = [
     success: { POST: [200] },
     shows: ['ok', 'storage', 'elapsed_ms', 'step', 'problem'],
   },
+  {
+    methods: ['GET'],
+    path: '/audit',
+    list: 'events',
+    query: ['kind', 'action', 'actor', 'record_id', 'record_name', 'from', 'to'],
+    codes: { GET: ['INVALID_INPUT'] },
+  },
+  {
+    methods: ['POST'],
+    path: '/audit/verify',
+    takes: 'none',
+    success: { POST: [200] },
+    codes: { POST: ['AUDIT_KEY_REQUIRED'] },
+    shows: [
+      'ok',
+      'events_checked',
+      'chained',
+      'unchained',
+      'head_id',
+      'head_hash',
+      'first_broken_id',
+      'reason',
+    ],
+  },
 ]
 
 const USUAL_SUCCESS: Readonly<Record<string, readonly number[]>> = {

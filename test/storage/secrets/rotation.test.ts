@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import t, { type Test } from 'tap'
 import { SYSTEM_CALLER } from '../../../runtime/endpoint/endpoint.ts'
+import { AuditLog } from '../../../storage/audit/audit-log.ts'
 import { openDataDirectory } from '../../../storage/data-directory/data-directory.ts'
 import { makeNextSecretKey, secretKeyFile, secretKeyOf } from '../../../storage/data-directory/secret-key.ts'
 import { OidcProviders } from '../../../storage/identity/providers.ts'
@@ -26,7 +27,7 @@ const NEW = 'the new key, with enough characters'
 const GIVEN = { secretKey: undefined, newSecretKey: undefined }
 let providers = 0
 
-async function addProvider({ orm }: Database, key: string, secret = 'hidden'): Promise<string> {
+async function addProvider({ orm, pool }: Database, key: string, secret = 'hidden'): Promise<string> {
   const issuer_url = `https://login.example/${(providers += 1)}`
   const values = {
     name: `provider-${providers}`,
@@ -41,8 +42,14 @@ async function addProvider({ orm }: Database, key: string, secret = 'hidden'): P
     sign_in: true,
     accept_tokens_without_audience: false,
   }
-  await new OidcProviders({ orm, box: new SecretBox(key) }).create(values, SYSTEM_CALLER)
+  const audit = new AuditLog({ pool, key: null })
+  await new OidcProviders({ orm, box: new SecretBox(key), audit }).create(values, SYSTEM_CALLER)
   return issuer_url
+}
+
+/** As the command does it. */
+function rotate({ pool }: Database, keys: { from: string; to: string }): Promise<number> {
+  return sealAnew({ pool, audit: new AuditLog({ pool, key: null }) }, keys, SYSTEM_CALLER)
 }
 
 /** What a key makes of every stored client secret. */
@@ -65,7 +72,7 @@ t.test('a rotation seals everything with the new key, or nothing', async (t) => 
   const database = await checkedDatabase(t)
   await addProvider(database, OLD, 'one')
   await addProvider(database, OLD, 'two')
-  t.equal(await sealAnew(database.pool, { from: OLD, to: NEW }), 2)
+  t.equal(await rotate(database, { from: OLD, to: NEW }), 2)
   t.same(await secretsOpenedWith(database, NEW), ['one', 'two'])
   t.equal((await keyInUse(database.pool, [{ key: NEW, from: 'new' }])).from, 'new')
   await t.rejects(keyInUse(database.pool, [{ key: OLD, from: 'SECRET_KEY' }]), {
@@ -77,15 +84,17 @@ t.test('a rotation seals everything with the new key, or nothing', async (t) => 
   await database.pool.query('alter table oidc_provider disable trigger sealed_with_present_key')
   await addProvider(database, 'a third key, with enough characters')
   await database.pool.query('alter table oidc_provider enable trigger sealed_with_present_key')
-  await t.rejects(sealAnew(database.pool, { from: NEW, to: OLD }), { name: 'StorageError' })
+  await t.rejects(rotate(database, { from: NEW, to: OLD }), { name: 'StorageError' })
   await database.pool.query('delete from oidc_provider where id = (select max(id) from oidc_provider)')
   t.same(await secretsOpenedWith(database, NEW), ['one', 'two'], 'nothing was changed')
+  const log = await query(database.pool, `select action from audit_event where kind = 'secret-key'`)
+  t.same(log, [{ action: 'updated' }], 'and the log tells of the first rotation alone')
   t.ok(await keyInUse(database.pool, [{ key: NEW, from: 'new' }]))
 })
 
 t.test('a process with the old key cannot store what nobody could open', async (t) => {
   const database = await checkedDatabase(t)
-  await sealAnew(database.pool, { from: OLD, to: NEW })
+  await rotate(database, { from: OLD, to: NEW })
   await t.rejects(addProvider(database, OLD), { message: /sealed with another secret key/ })
   await addProvider(database, NEW)
   t.same(await secretsOpenedWith(database, NEW), ['hidden'])
@@ -101,7 +110,7 @@ t.test('a secret that is being stored while a rotation begins is sealed anew, to
      values ('slow', '', true, 'https://slow.example', 'waybill', $1, 'openid', '', '', true, false)`,
     [new SecretBox(OLD).seal('slow', clientSecretContext('https://slow.example'))],
   )
-  const rotation = sealAnew(database.pool, { from: OLD, to: NEW })
+  const rotation = rotate(database, { from: OLD, to: NEW })
   await until(async () => {
     const waiting = await query<{ n: number }>(
       database.pool,
@@ -155,7 +164,7 @@ t.test('a rotation of the key file that was cut off', async (t) => {
 
   t.test('after all was sealed: the new key is put into its place', async (t) => {
     const next = await makeNextSecretKey(directory)
-    await sealAnew(database.pool, { from: first, to: next })
+    await rotate(database, { from: first, to: next })
     t.equal(await presentKey(database.pool, directory, GIVEN), next)
     t.equal(await readFile(file, 'utf8'), `${next}\n`)
     t.notOk(existsSync(`${file}.new`))
@@ -165,7 +174,7 @@ t.test('a rotation of the key file that was cut off', async (t) => {
 
   t.test('with neither key right it is refused, and nothing is moved', async (t) => {
     const present = await readFile(file, 'utf8')
-    await sealAnew(database.pool, { from: present.trim(), to: OLD })
+    await rotate(database, { from: present.trim(), to: OLD })
     await makeNextSecretKey(directory)
     await t.rejects(presentKey(database.pool, directory, GIVEN), { name: 'StorageError' })
     t.equal(await readFile(file, 'utf8'), present)

@@ -1,0 +1,105 @@
+import type { Pool, PoolClient } from 'pg'
+import { WaybillError } from '../../runtime/errors.ts'
+import { query } from '../postgres/pool.ts'
+import { ChainWalk } from './chain-walk.ts'
+import { NO_HASH, witnessMac, type ChainHead, type Witness } from './chain.ts'
+import { runOn, storedEvents, type Run } from './stored-event.ts'
+
+/** What a verification has found (specification, 4.3). */
+export interface Verification {
+  readonly ok: boolean
+  /** All events of the log. */
+  readonly events_checked: number
+  /** Events with a hash, and events without one. */
+  readonly chained: number
+  readonly unchained: number
+  /** The newest event with a hash; null and empty for none. */
+  readonly head_id: number | null
+  readonly head_hash: string
+  /** Of a log that does not verify, the first event, by id, that is not as it was written or that is missing. */
+  readonly first_broken_id?: number
+  readonly reason?: string
+}
+
+/**
+ * Reads the whole log, as it is at one moment, against its chain, the head beside it and the head of the last
+ * verification. Throws AUDIT_KEY_REQUIRED for a chained log without a key. It holds one connection and a batch of
+ * events.
+ */
+export async function verifyLog(pool: Pool, key: string | null): Promise<Verification> {
+  const client = await pool.connect()
+  let broken = false
+  try {
+    await client.query('begin isolation level repeatable read read only')
+    const verification = key === null ? await countUnchained(client) : await walk(client, key)
+    await client.query('commit')
+    return verification
+  } catch (thrown) {
+    await client.query('rollback').catch(() => {
+      broken = true
+    })
+    throw thrown
+  } finally {
+    client.release(broken)
+  }
+}
+
+async function walk(client: PoolClient, key: string): Promise<Verification> {
+  const { head, witness } = await readAnchors(runOn(client))
+  const chain = new ChainWalk({ key, head, witness })
+  for await (const events of storedEvents(runOn(client))) chain.pass(events)
+  return chain.end()
+}
+
+/** Without a key there is nothing to hold the events against, but no hash may be there either. */
+async function countUnchained(client: PoolClient): Promise<Verification> {
+  const [found] = await query<{ chained: boolean; count: number }>(
+    client,
+    `select exists (select from audit_event where hash <> '')
+        or exists (select from audit_head where last_id <> 0)
+        or exists (select from audit_witness where head_id <> 0) as chained,
+      (select count(*) from audit_event) as count`,
+  )
+  const { chained = false, count = 0 } = found ?? {}
+  if (chained) {
+    throw new WaybillError(
+      'AUDIT_KEY_REQUIRED',
+      'The audit log has events with a hash: only a process with the AUDIT_KEY can verify them',
+    )
+  }
+  return { ok: true, events_checked: count, chained: 0, unchained: count, head_id: null, head_hash: NO_HASH }
+}
+
+/** What stands beside the log. */
+export async function readAnchors(run: Run): Promise<{ head: ChainHead; witness: Witness }> {
+  const [found] = await run<Record<'first_id' | 'last_id' | 'hash' | 'mac', string> & WitnessRow>(
+    `select first_id::text as first_id, last_id::text as last_id, hash, h.mac, head_id::text as head_id, head_hash,
+      w.mac as witness_mac
+     from audit_head h, audit_witness w`,
+    [],
+  )
+  if (found === undefined) throw new Error('The head of the audit chain is missing')
+  const { first_id: firstId, last_id: lastId, hash, mac } = found
+  return {
+    head: { firstId: Number(firstId), lastId: Number(lastId), hash, mac },
+    witness: { headId: Number(found.head_id), hash: found.head_hash, mac: found.witness_mac },
+  }
+}
+
+interface WitnessRow {
+  readonly head_id: string
+  readonly head_hash: string
+  readonly witness_mac: string
+}
+
+/** Keeps the head of a log that verifies: from now on none of the events up to it can be cut off unnoticed. */
+export async function keepWitness(client: PoolClient, key: string, head: Verification): Promise<void> {
+  if (!head.ok || head.head_id === null) return
+  const witness = { headId: head.head_id, hash: head.head_hash }
+  // Another node may have kept a later one meanwhile.
+  await query(
+    client,
+    `update audit_witness set head_id = $1, head_hash = $2, mac = $3, verified_at = now() where head_id <= $1`,
+    [witness.headId, witness.hash, witnessMac(key, witness)],
+  )
+}
