@@ -224,7 +224,7 @@ async function serve(running: AsyncDisposableStack, parts: ApiParts): Promise<vo
   const credentials = openPool({ url, size: CREDENTIALS_POOL_SIZE, applicationName, log })
   running.defer(() => credentials.end())
   const checkToken = tokenChecker({ pool: credentials, lastUse, clock: systemClock, log, userAgent })
-  const authenticate = authenticator(config.build, checkToken)
+  const authenticate = authenticator(config, checkToken)
   const server = await buildServer({ endpoints, authenticate, config, version: VERSION, log })
   running.defer(() => server.close())
   const port = await listen(server, { port: config.httpPort, host: config.httpHost })

@@ -3,6 +3,7 @@ import type { Config } from '../../runtime/config.ts'
 import type { Caller } from '../../runtime/endpoint/endpoint.ts'
 import { WaybillError } from '../../runtime/errors.ts'
 import type { Log } from '../../runtime/log.ts'
+import { isLoopback } from '../../storage/identity/provider.ts'
 
 /** Whose request it is (specification, section 5). */
 
@@ -27,10 +28,20 @@ export type CheckToken = (token: string, log: Asking['log']) => Promise<Caller>
 export type Authenticate = (request: Asking) => Promise<Caller>
 
 /** The developer build lets a request without credential in; one that it is given is checked as in a release build. */
-export function authenticator(build: Config['build'], checkToken: CheckToken): Authenticate {
-  return async ({ headers: { authorization }, log }) => {
+export function authenticator(
+  { build, publicUrl }: Pick<Config, 'build' | 'publicUrl'>,
+  checkToken: CheckToken,
+): Authenticate {
+  const publicHost = new URL(publicUrl).hostname
+  return async ({ headers: { authorization, host }, log }) => {
     if (authorization === undefined) {
-      if (build === 'developer') return DEVELOPER
+      if (build === 'developer') {
+        if (isOurs(host, publicHost)) return DEVELOPER
+        throw new WaybillError(
+          'MISSING_AUTH_HEADER',
+          'The header Authorization is missing; without it the developer build answers as localhost alone',
+        )
+      }
       throw new WaybillError('MISSING_AUTH_HEADER', 'The header Authorization is missing')
     }
     const token = BEARER.exec(authorization.trim())?.[1]
@@ -39,4 +50,15 @@ export function authenticator(build: Config['build'], checkToken: CheckToken): A
     }
     return checkToken(token, log)
   }
+}
+
+/**
+ * Whether a request was sent to a name of ours. A page open in a browser can have its own name lead to this machine,
+ * and is of the same origin then; the name that it was opened by still stands in `Host`.
+ */
+function isOurs(host: string | undefined, publicHost: string): boolean {
+  const url = `http://${host ?? 'localhost'}`
+  if (!URL.canParse(url)) return false
+  const { hostname } = new URL(url)
+  return isLoopback(hostname) || hostname.endsWith('.localhost') || hostname === publicHost
 }

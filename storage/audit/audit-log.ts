@@ -8,7 +8,7 @@ import { beginningOfChain, EVENT_VERSION, eventHash, headMac, isSameHash } from 
 import { boundedText, changesBetween, type FieldChange } from './changes.ts'
 import { listEvents, type AuditEvent, type AuditFilter } from './events.ts'
 import type { AuditAction, AuditKind } from './kinds.ts'
-import { runIn, runOn, type Run, type StoredEvent } from './stored-event.ts'
+import { eventOf, runIn, runOn, type Run, type StoredEvent } from './stored-event.ts'
 import { keepWitness, readAnchors, verifyLog, type Verification } from './verify.ts'
 
 export interface NewAuditEvent {
@@ -89,9 +89,13 @@ export class AuditLog {
     return verifyLog(this.#pool, this.#key)
   }
 
-  /** Keeps what a verification has found: as an event, and the head of a log that verifies for the next one. */
+  /**
+   * Keeps what a verification has found: as an event, and the head of a log that verifies for the next one. A process
+   * with another key than the chain's writes none: looking at the log must not break it.
+   */
   async noteVerification(caller: Caller, found: Verification): Promise<void> {
     await transaction(this.#pool, async (client) => {
+      if ((await this.#keyProblem(runOn(client))) !== null) return
       if (this.#key !== null) await keepWitness(client, this.#key, found)
       await this.recordOn(client, caller, {
         action: 'verified',
@@ -110,10 +114,15 @@ export class AuditLog {
 
   async #keyProblem(run: Run): Promise<string | null> {
     const { head } = await readAnchors(run)
+    if (head === null)
+      return 'The head of the audit chain was removed from the database: nothing can be added to the log'
     if (head.lastId === 0) return null
     if (this.#key === null)
       return 'AUDIT_KEY is not set, but the audit log is chained: with one event more it would not verify any more'
     if (isSameHash(head.mac, headMac(this.#key, head))) return null
+    // The last one who wrote may have had the wrong key. Who began the chain had the right one.
+    const first = await eventOf(run, head.firstId)
+    if (first !== null && isSameHash(first.hash, eventHash(this.#key, first))) return null
     return 'AUDIT_KEY is not the key that the audit log is chained with: with one event more it would not verify any more'
   }
 

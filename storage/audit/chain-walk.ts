@@ -9,13 +9,14 @@ import {
   type Witness,
 } from './chain.ts'
 import type { StoredEvent } from './stored-event.ts'
-import type { Verification } from './verify.ts'
+import type { Anchors, Verification } from './verify.ts'
 
-interface Anchors {
+interface ChainWalkOptions extends Anchors {
   readonly key: string
-  readonly head: ChainHead
-  readonly witness: Witness
 }
+
+const NO_HEAD: ChainHead = { firstId: 0, lastId: 0, hash: NO_HASH, mac: '' }
+const NO_WITNESS: Witness = { headId: 0, hash: NO_HASH, mac: '' }
 
 /**
  * A way along the whole log, from the first event to the last, which notes the first thing that is not as it was
@@ -25,6 +26,8 @@ export class ChainWalk {
   readonly #key: string
   readonly #head: ChainHead
   readonly #witness: Witness
+  /** What somebody has removed beside the log. */
+  readonly #missing: string | null
   /** Whether the head was written by somebody with the key. */
   readonly #headHolds: boolean
   readonly #unchainedBefore = new UnchainedDigest()
@@ -38,12 +41,14 @@ export class ChainWalk {
   #lastId = 0
   #broken: { readonly id: number; readonly reason: string } | null = null
 
-  constructor({ key, head, witness }: Anchors) {
+  constructor({ key, head, witness }: ChainWalkOptions) {
     this.#key = key
-    this.#head = head
-    this.#witness = witness
-    this.#headHolds = head.lastId !== 0 && isSameHash(head.mac, headMac(key, head))
-    this.#isWitnessSeen = witness.headId === 0
+    this.#head = head ?? NO_HEAD
+    this.#witness = witness ?? NO_WITNESS
+    this.#missing =
+      head === null ? 'head beside the log' : witness === null ? 'head of the last verification' : null
+    this.#headHolds = this.#head.lastId !== 0 && isSameHash(this.#head.mac, headMac(key, this.#head))
+    this.#isWitnessSeen = this.#witness.headId === 0
   }
 
   /** The next events, in the order of their ids. */
@@ -142,6 +147,13 @@ export class ChainWalk {
   #checkEnd(): void {
     const last = this.#newest
     const { lastId, hash } = this.#head
+    if (this.#missing !== null) {
+      // Whatever was behind the last event may be gone with it.
+      return this.#breakAt(
+        this.#lastId + 1,
+        `The ${this.#missing} was removed, and with it what tells the log's end.`,
+      )
+    }
     if (!this.#isWitnessSeen) return this.#breakAt(this.#witness.headId, this.#missingWitness())
     if (lastId === (last?.id ?? 0) && hash === (last?.hash ?? NO_HASH)) {
       if (last === null || this.#headHolds) return undefined

@@ -47,6 +47,15 @@ const TIME_FORMAT = `'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'`
 export const EVENT_COLUMNS = `v, to_char(at at time zone 'UTC', ${TIME_FORMAT}) as at, actor, action, kind, record_id,
   record_name, changes::text as changes, prev_hash, hash`
 
+export async function eventOf(run: Run, id: number): Promise<StoredEvent | null> {
+  const [row] = await run<Omit<StoredEvent, 'id'>>(
+    `select ${EVENT_COLUMNS} from audit_event where id = $1::bigint`,
+    [id],
+    'audit event',
+  )
+  return row === undefined ? null : { ...row, id }
+}
+
 const BATCH =
   `select id::text as id, ${EVENT_COLUMNS} from audit_event where id > $1::bigint order by audit_event.id` +
   ` limit $2::int`

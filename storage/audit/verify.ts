@@ -45,8 +45,7 @@ export async function verifyLog(pool: Pool, key: string | null): Promise<Verific
 }
 
 async function walk(client: PoolClient, key: string): Promise<Verification> {
-  const { head, witness } = await readAnchors(runOn(client))
-  const chain = new ChainWalk({ key, head, witness })
+  const chain = new ChainWalk({ key, ...(await readAnchors(runOn(client))) })
   for await (const events of storedEvents(runOn(client))) chain.pass(events)
   return chain.end()
 }
@@ -70,26 +69,26 @@ async function countUnchained(client: PoolClient): Promise<Verification> {
   return { ok: true, events_checked: count, chained: 0, unchained: count, head_id: null, head_hash: NO_HASH }
 }
 
-/** What stands beside the log. */
-export async function readAnchors(run: Run): Promise<{ head: ChainHead; witness: Witness }> {
-  const [found] = await run<Record<'first_id' | 'last_id' | 'hash' | 'mac', string> & WitnessRow>(
-    `select first_id::text as first_id, last_id::text as last_id, hash, h.mac, head_id::text as head_id, head_hash,
-      w.mac as witness_mac
-     from audit_head h, audit_witness w`,
-    [],
-  )
-  if (found === undefined) throw new Error('The head of the audit chain is missing')
-  const { first_id: firstId, last_id: lastId, hash, mac } = found
-  return {
-    head: { firstId: Number(firstId), lastId: Number(lastId), hash, mac },
-    witness: { headId: Number(found.head_id), hash: found.head_hash, mac: found.witness_mac },
-  }
+/** What stands beside the log; null for what somebody has removed, past the triggers. */
+export interface Anchors {
+  readonly head: ChainHead | null
+  readonly witness: Witness | null
 }
 
-interface WitnessRow {
-  readonly head_id: string
-  readonly head_hash: string
-  readonly witness_mac: string
+export async function readAnchors(run: Run): Promise<Anchors> {
+  const [head] = await run<Record<'first_id' | 'last_id' | 'hash' | 'mac', string>>(
+    'select first_id::text as first_id, last_id::text as last_id, hash, mac from audit_head',
+    [],
+  )
+  const [witness] = await run<Record<'head_id' | 'hash' | 'mac', string>>(
+    'select head_id::text as head_id, head_hash as hash, mac from audit_witness',
+    [],
+  )
+  return {
+    head:
+      head === undefined ? null : { ...head, firstId: Number(head.first_id), lastId: Number(head.last_id) },
+    witness: witness === undefined ? null : { ...witness, headId: Number(witness.head_id) },
+  }
 }
 
 /** Keeps the head of a log that verifies: from now on none of the events up to it can be cut off unnoticed. */

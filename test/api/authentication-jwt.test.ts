@@ -121,6 +121,7 @@ t.test('5.4 and 5.10 a token that fails validation is INVALID_TOKEN, whatever is
     'the events of a logout token': { events: { 'http://schemas.openid.net/event/backchannel-logout': {} } },
     'the type ID in the payload': { typ: 'ID' },
     'the use id in the payload': { token_use: 'id' },
+    'a key of its holder that it is bound to': { cnf: { jkt: 'h' } },
   }
   for (const [name, wrong] of Object.entries(claims)) {
     t.equal(await status(await issuer.token({ claims: { ...wrong } })), 401, name)

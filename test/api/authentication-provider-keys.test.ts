@@ -232,3 +232,13 @@ t.test('documents of a provider that are not taken', async (t) => {
   )
   t.same(elsewhere.requests, [], 'a redirect is not followed')
 })
+
+t.test('what is no key in a set of keys leaves the others in use', async (t) => {
+  const { issuer, status } = await registered(t, await asked(t))
+  issuer.interfere = (request, response) => {
+    if (request.url !== '/keys') return false
+    answerJson(response, 200, { keys: [null, 7, { kty: 'new' }, issuer.key.publicJwk] })
+    return true
+  }
+  t.equal(await status(), 200)
+})

@@ -8,7 +8,9 @@ import type { Teardown } from '../support/database.ts'
 
 const server = (t: Teardown) => {
   const config = { allowedOrigins: [], publicUrl: 'http://localhost' } as const
-  const authenticate = authenticator('developer', () => Promise.reject(new Error('No token is sent here')))
+  const authenticate = authenticator({ build: 'developer', publicUrl: 'http://localhost' }, () =>
+    Promise.reject(new Error('No token is sent here')),
+  )
   const built = buildServer({
     endpoints: [],
     authenticate,

@@ -125,7 +125,10 @@ export async function startApi(
       ...modules.flatMap((module) => module.endpoints(services)),
       ...(options.endpoints ?? []),
     ],
-    authenticate: authenticator(build, checkToken),
+    authenticate: authenticator(
+      { build, publicUrl: options.publicUrl ?? 'http://localhost:8080' },
+      checkToken,
+    ),
     config: {
       allowedOrigins: options.allowedOrigins ?? [],
       publicUrl: options.publicUrl ?? 'http://localhost:8080',

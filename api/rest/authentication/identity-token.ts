@@ -81,6 +81,8 @@ export class IdentityTokens {
     // Only now: what an unsigned text claims must not tell who is registered.
     const refusal = refusalOfType(type, payload)
     if (refusal !== null) throw new InvalidToken(refusal)
+    // RFC 9449 §7.1, RFC 8705 §3: it is good only with a proof that its holder has a key, which a bearer does not give.
+    if (payload['cnf'] !== undefined) throw new InvalidToken('The token is bound to a key of its holder')
     const missing = missingScope(payload, provider.scopes)
     if (missing !== undefined) throw new InvalidToken(`The token lacks the scope ${missing}`)
     const audience = audienceOf(payload, provider.audience)

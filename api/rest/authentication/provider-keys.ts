@@ -1,4 +1,4 @@
-import { createLocalJWKSet, errors, type JWTVerifyGetKey, type JSONWebKeySet } from 'jose'
+import { createLocalJWKSet, errors, type JWTVerifyGetKey, type JSONWebKeySet, type JWK } from 'jose'
 import type { Clock } from '../../../runtime/clock.ts'
 import { reasonOf } from '../../../runtime/errors.ts'
 import type { Log } from '../../../runtime/log.ts'
@@ -93,8 +93,7 @@ export class ProviderKeys {
       const known = from === 'keys' ? this.#fetched?.jwksUri : undefined
       const jwksUri = known ?? jwksUriOf(issuer, await fetchDocument(discoveryUrl(issuer), userAgent))
       const keys = await fetchDocument(jwksUri, userAgent)
-      // It throws for what is no set of keys.
-      const select = createLocalJWKSet(keys as JSONWebKeySet)
+      const select = createLocalJWKSet(usable(keys))
       this.#fetched = { jwksUri, select, at: clock.now() }
       this.#failedAt = null
     } catch (thrown) {
@@ -106,6 +105,13 @@ export class ProviderKeys {
   #isWithin(at: Date | null | undefined, durationMs: number): boolean {
     return at != null && this.#options.clock.now().getTime() - at.getTime() < durationMs
   }
+}
+
+/** RFC 7517 §5: what is no key that we can use is left out, and the others still serve. */
+function usable(set: unknown): JSONWebKeySet {
+  const keys: unknown = typeof set === 'object' && set !== null && 'keys' in set ? set.keys : undefined
+  if (!Array.isArray(keys)) throw new Error('The document of the keys is no set of keys')
+  return { keys: keys.filter((key): key is JWK => typeof key === 'object' && key !== null) }
 }
 
 /** OpenID Connect Discovery 1.0 §4.1: a final slash of the issuer is left away. */

@@ -38,6 +38,10 @@ interface Document {
 
 t.setTimeout(600_000)
 
+function isListOfKinds(value: unknown): boolean {
+  return Array.isArray(value) && value.includes('organization') && value.includes('audit-log')
+}
+
 t.test('9 The document describes the endpoints and plugin types of the running server', async (t) => {
   const directory = await temporaryDirectory(t)
   for (const [index, installed] of (
@@ -52,10 +56,11 @@ t.test('9 The document describes the endpoints and plugin types of the running s
       const base = `${waybill.url}/api/v1`
       const text = await (await fetch(`${base}/openapi.yaml`)).text()
       const document = parse(text) as Document
-      const structure = JSON.stringify(document, (key, value: unknown) =>
-        // Examples show what could be.
-        key === 'example' || key === 'examples' ? undefined : value,
-      )
+      const structure = JSON.stringify(document, (key, value: unknown) => {
+        // Examples show what could be, and the kinds of the audit log what has been: a module may be gone since.
+        const isOfOthers = key === 'example' || key === 'examples' || isListOfKinds(value)
+        return isOfOthers ? undefined : value
+      })
       t.match(document.paths, { '/organizations': {}, '/messages': {}, '/plugins/configs': {} })
       for (const module of MODULES) {
         const { paths, types, words } = TRACES[module]

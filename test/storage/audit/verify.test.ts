@@ -333,3 +333,37 @@ t.test('a log of many batches verifies, and one changed event in the last of the
   await tamper(pool, { text: "update audit_event set actor = 'x' where id = $1", values: [ids[1_500]] })
   t.match(await log.verify(), { ok: false, first_broken_id: ids[1_500] })
 })
+
+t.test('a head or a witness that somebody has removed is a log that does not verify', async (t) => {
+  const { pool } = await createTestDatabase(t)
+  await write(pool, KEY, 2)
+  const log = new AuditLog({ pool, key: KEY })
+  for (const [table, reason] of [
+    ['audit_witness', /head of the last verification was removed/],
+    ['audit_head', /head beside the log was removed/],
+  ] as const) {
+    await tamper(pool, { text: `delete from ${table}` })
+    const found = await log.verify()
+    t.match(found, { ok: false, first_broken_id: Number, reason })
+    await log.noteVerification(SYSTEM_CALLER, found)
+  }
+})
+
+t.test('a verification with another key than the chain has leaves the log as it is', async (t) => {
+  const { pool } = await createTestDatabase(t)
+  const [first] = await write(pool, KEY, 2)
+  const other = new AuditLog({ pool, key: OTHER_KEY })
+  const found = await other.verify()
+  t.match(found, { ok: false, first_broken_id: first })
+  await other.noteVerification(SYSTEM_CALLER, found)
+  t.match(await new AuditLog({ pool, key: KEY }).verify(), { ok: true, events_checked: 2 })
+})
+
+t.test('a command with the right key writes also after a server with another key did', async (t) => {
+  const { pool } = await createTestDatabase(t)
+  await write(pool, KEY, 1)
+  await write(pool, OTHER_KEY, 1)
+  const command = new AuditLog({ pool, key: KEY, keepsChain: true })
+  await command.recordAlone(OPS, newEvent('in an emergency'))
+  t.match(await command.verify(), { ok: false, events_checked: 3 })
+})
