@@ -33,13 +33,13 @@ export function authenticator(
   checkToken: CheckToken,
 ): Authenticate {
   const publicHost = new URL(publicUrl).hostname
-  return async ({ headers: { authorization, host }, log }) => {
+  return async ({ headers: { authorization, host, origin }, log }) => {
     if (authorization === undefined) {
       if (build === 'developer') {
-        if (isOurs(host, publicHost)) return DEVELOPER
+        if (origin === undefined || isOurs(host, publicHost)) return DEVELOPER
         throw new WaybillError(
           'MISSING_AUTH_HEADER',
-          'The header Authorization is missing; without it the developer build answers as localhost alone',
+          'The header Authorization is missing; without it the developer build answers a browser as localhost alone',
         )
       }
       throw new WaybillError('MISSING_AUTH_HEADER', 'The header Authorization is missing')
@@ -53,8 +53,8 @@ export function authenticator(
 }
 
 /**
- * Whether a request was sent to a name of ours. A page open in a browser can have its own name lead to this machine,
- * and is of the same origin then; the name that it was opened by still stands in `Host`.
+ * Whether a browser sent the request to a name of ours. A page can have its own name lead to this machine, and is of the
+ * same origin then; the name that it was opened by still stands in `Host`, and whatever changes something has `Origin`.
  */
 function isOurs(host: string | undefined, publicHost: string): boolean {
   const url = `http://${host ?? 'localhost'}`

@@ -1,4 +1,4 @@
-import { get } from 'node:http'
+import { request } from 'node:http'
 import { Writable } from 'node:stream'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
@@ -188,30 +188,39 @@ t.test('one caller travels to the handlers and into every log line of the reques
   t.notMatch(refused.text, /audience/)
 })
 
-t.test('5.3 the developer build lets in nobody who came by a name that is not ours', async (t) => {
-  // As a browser asks whose page has its own name lead to this machine.
-  const { base } = await startApi(t, { publicUrl: 'https://waybill.example.com' })
-  const { hostname, port, pathname } = new URL(base)
-  const statusFor = (host: string): Promise<number | undefined> =>
-    new Promise((resolve, reject) => {
-      get({ hostname, port, path: `${pathname}/organizations`, headers: { host } }, (answer) => {
-        answer.resume()
-        resolve(answer.statusCode)
-      }).once('error', reject)
-    })
-  for (const host of [
-    'localhost',
-    `127.0.0.1:${port}`,
-    `[::1]:${port}`,
-    'app.localhost',
-    'waybill.example.com',
-  ])
-    t.equal(await statusFor(host), 200, host)
-  for (const host of [
-    'evil.example.com',
-    `evil.example.com:${port}`,
-    'localhost.evil.example.com',
-    '127.0.0.1.nip.io',
-  ])
-    t.equal(await statusFor(host), 401, host)
-})
+t.test(
+  '5.3 and 5.11 the developer build obeys no page that was opened by a name which is not ours',
+  async (t) => {
+    // As a browser asks whose page has its own name lead to this machine.
+    const { base } = await startApi(t, { publicUrl: 'https://waybill.example.com' })
+    const { hostname, port, pathname } = new URL(base)
+    const path = `${pathname}/organizations/1`
+    const statusFor = (host: string, origin: Record<string, string>): Promise<number | undefined> =>
+      new Promise((resolve, reject) => {
+        const headers = { host, 'content-type': 'application/json', ...origin }
+        request({ hostname, port, path, method: 'DELETE', headers }, (answer) => {
+          answer.resume()
+          resolve(answer.statusCode)
+        })
+          .once('error', reject)
+          .end()
+      })
+    for (const host of [
+      'localhost',
+      `127.0.0.1:${port}`,
+      `[::1]:${port}`,
+      'app.localhost',
+      'waybill.example.com',
+    ])
+      t.equal(await statusFor(host, { origin: `http://${host}` }), 404, host)
+    for (const host of [
+      'evil.example.com',
+      `evil.example.com:${port}`,
+      'localhost.evil.example.com',
+      '127.0.0.1.nip.io',
+    ]) {
+      t.equal(await statusFor(host, { origin: `http://${host}` }), 401, host)
+      t.equal(await statusFor(host, {}), 404, 'what is no browser may call us as it likes')
+    }
+  },
+)
