@@ -4,7 +4,7 @@ import { listOf, pagingParameters, timestamp } from '../../runtime/endpoint/pagi
 import { periodEnd, periodStart } from '../../runtime/endpoint/period.ts'
 import type { AuditLog } from '../../storage/audit/audit-log.ts'
 import { AUDIT_ACTIONS, AUDIT_KINDS } from '../../storage/audit/kinds.ts'
-import { SharedRead } from './authentication/shared-read.ts'
+import { SharedRead } from './shared-read.ts'
 
 /** `/audit`: who has changed what. */
 

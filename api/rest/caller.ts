@@ -35,14 +35,14 @@ export function authenticator(
   const publicHost = new URL(publicUrl).hostname
   return async ({ headers: { authorization, host, origin }, log }) => {
     if (authorization === undefined) {
-      if (build === 'developer') {
-        if (origin === undefined || isOurs(host, publicHost)) return DEVELOPER
-        throw new WaybillError(
-          'MISSING_AUTH_HEADER',
-          'The header Authorization is missing; without it the developer build answers a browser as localhost alone',
-        )
+      if (build !== 'developer') {
+        throw new WaybillError('MISSING_AUTH_HEADER', 'The header Authorization is missing')
       }
-      throw new WaybillError('MISSING_AUTH_HEADER', 'The header Authorization is missing')
+      if (origin === undefined || isOurs(host, publicHost)) return DEVELOPER
+      throw new WaybillError(
+        'MISSING_AUTH_HEADER',
+        'The header Authorization is missing; without it the developer build answers a browser as localhost alone',
+      )
     }
     const token = BEARER.exec(authorization.trim())?.[1]
     if (token === undefined) {

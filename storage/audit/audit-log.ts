@@ -9,7 +9,7 @@ import { boundedText, changesBetween, type FieldChange } from './changes.ts'
 import { listEvents, type AuditEvent, type AuditFilter } from './events.ts'
 import type { AuditAction, AuditKind } from './kinds.ts'
 import { eventOf, runIn, runOn, type Run, type StoredEvent } from './stored-event.ts'
-import { keepWitness, readAnchors, verifyLog, type Verification } from './verify.ts'
+import { keepWitness, readHead, verifyLog, type Verification } from './verify.ts'
 
 export interface NewAuditEvent {
   readonly action: AuditAction
@@ -113,7 +113,7 @@ export class AuditLog {
   }
 
   async #keyProblem(run: Run): Promise<string | null> {
-    const { head } = await readAnchors(run)
+    const head = await readHead(run)
     if (head === null)
       return 'The head of the audit chain was removed from the database: nothing can be added to the log'
     if (head.lastId === 0) return null

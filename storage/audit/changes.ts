@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
+import { hasValue } from '../secrets/kept-secrets.ts'
 
 /** What a change has changed, field by field. */
 
@@ -74,8 +75,7 @@ export function changesBetween(
 
 /** A secret that is empty is none: nobody sets one by leaving it empty. */
 function present(value: unknown, isSecret: boolean): unknown {
-  const isEmpty = isSecret && (value === '' || (Array.isArray(value) && value.length === 0))
-  return isEmpty ? null : (value ?? null)
+  return isSecret && !hasValue(value) ? null : (value ?? null)
 }
 
 function fieldsOf(record: object | null): Map<string, unknown> {

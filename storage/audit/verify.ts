@@ -1,6 +1,6 @@
 import type { Pool, PoolClient } from 'pg'
 import { WaybillError } from '../../runtime/errors.ts'
-import { query } from '../postgres/pool.ts'
+import { query, transaction } from '../postgres/pool.ts'
 import { ChainWalk } from './chain-walk.ts'
 import { NO_HASH, witnessMac, type ChainHead, type Witness } from './chain.ts'
 import { runOn, storedEvents, type Run } from './stored-event.ts'
@@ -26,27 +26,15 @@ export interface Verification {
  * verification. Throws AUDIT_KEY_REQUIRED for a chained log without a key. It holds one connection and a batch of
  * events.
  */
-export async function verifyLog(pool: Pool, key: string | null): Promise<Verification> {
-  const client = await pool.connect()
-  let broken = false
-  try {
-    await client.query('begin isolation level repeatable read read only')
-    const verification = key === null ? await countUnchained(client) : await walk(client, key)
-    await client.query('commit')
-    return verification
-  } catch (thrown) {
-    await client.query('rollback').catch(() => {
-      broken = true
-    })
-    throw thrown
-  } finally {
-    client.release(broken)
-  }
+export function verifyLog(pool: Pool, key: string | null): Promise<Verification> {
+  const verify = (client: PoolClient) => (key === null ? countUnchained(client) : walk(client, key))
+  return transaction(pool, verify, 'isolation level repeatable read read only')
 }
 
 async function walk(client: PoolClient, key: string): Promise<Verification> {
-  const chain = new ChainWalk({ key, ...(await readAnchors(runOn(client))) })
-  for await (const events of storedEvents(runOn(client))) chain.pass(events)
+  const run = runOn(client)
+  const chain = new ChainWalk({ key, head: await readHead(run), witness: await readWitness(run) })
+  for await (const events of storedEvents(run)) chain.pass(events)
   return chain.end()
 }
 
@@ -75,20 +63,21 @@ export interface Anchors {
   readonly witness: Witness | null
 }
 
-export async function readAnchors(run: Run): Promise<Anchors> {
+export async function readHead(run: Run): Promise<ChainHead | null> {
   const [head] = await run<Record<'first_id' | 'last_id' | 'hash' | 'mac', string>>(
     'select first_id::text as first_id, last_id::text as last_id, hash, mac from audit_head',
     [],
   )
+  if (head === undefined) return null
+  return { ...head, firstId: Number(head.first_id), lastId: Number(head.last_id) }
+}
+
+async function readWitness(run: Run): Promise<Witness | null> {
   const [witness] = await run<Record<'head_id' | 'hash' | 'mac', string>>(
     'select head_id::text as head_id, head_hash as hash, mac from audit_witness',
     [],
   )
-  return {
-    head:
-      head === undefined ? null : { ...head, firstId: Number(head.first_id), lastId: Number(head.last_id) },
-    witness: witness === undefined ? null : { ...witness, headId: Number(witness.head_id) },
-  }
+  return witness === undefined ? null : { ...witness, headId: Number(witness.head_id) }
 }
 
 /** Keeps the head of a log that verifies: from now on none of the events up to it can be cut off unnoticed. */

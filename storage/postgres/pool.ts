@@ -96,12 +96,18 @@ function statement(text: string, values: readonly unknown[], name: string | unde
 /**
  * Runs `work` in one transaction: commits when it returns, rolls back when it throws. A connection that cannot even
  * roll back leaves the pool.
+ *
+ * @param mode of the transaction, as `begin` takes it; left out: the server's default.
  */
-export async function transaction<T>(pool: Pool, work: (client: PoolClient) => Promise<T>): Promise<T> {
+export async function transaction<T>(
+  pool: Pool,
+  work: (client: PoolClient) => Promise<T>,
+  mode: '' | 'isolation level repeatable read read only' = '',
+): Promise<T> {
   const client = await pool.connect()
   let broken = false
   try {
-    await client.query('begin')
+    await client.query(`begin ${mode}`)
     const result = await work(client)
     await client.query('commit')
     return result

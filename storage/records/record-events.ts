@@ -4,7 +4,6 @@ import type { Caller } from '../../runtime/endpoint/endpoint.ts'
 import type { AuditLog, StatementPart } from '../audit/audit-log.ts'
 import { changesBetween, type FieldChange } from '../audit/changes.ts'
 import type { AuditAction, AuditKind } from '../audit/kinds.ts'
-import { hasValue } from '../secrets/kept-secrets.ts'
 
 /** A change of records while it is made. */
 export interface RecordChange {
@@ -58,7 +57,7 @@ export class RecordEvents {
 
   /** Field by field. Nothing that differs is nothing to store and no event. */
   changes(before: Values | null, next: Values | null): readonly FieldChange[] {
-    return changesBetween(this.#withoutEmpty(before), this.#withoutEmpty(next), { secret: this.#secret })
+    return changesBetween(before, next, { secret: this.#secret })
   }
 
   async created(change: RecordChange, subject: EventSubject, values: Values): Promise<void> {
@@ -90,13 +89,6 @@ export class RecordEvents {
     changes: readonly FieldChange[],
   ): Promise<void> {
     await this.#audit.record(em, caller, this.#event(action, subject, changes))
-  }
-
-  /** A secret without a value is none: nobody sets it by leaving it empty. */
-  #withoutEmpty(values: Values | null): Values | null {
-    if (values === null) return null
-    const empty = this.#secret.filter((name) => name in values && !hasValue(values[name]))
-    return { ...values, ...Object.fromEntries(empty.map((name) => [name, null])) }
   }
 
   #event(action: AuditAction, { id, name }: EventSubject, changes: readonly FieldChange[]) {

@@ -9,7 +9,7 @@ import type { CheckToken } from '../caller.ts'
 import { checkApiToken } from './api-token.ts'
 import { IdentityTokens } from './identity-token.ts'
 import { InvalidToken } from './refusal.ts'
-import { SharedRead } from './shared-read.ts'
+import { SharedRead } from '../shared-read.ts'
 import { VerifiedTokens } from './verified.ts'
 
 export interface CheckTokenOptions {

@@ -1,5 +1,8 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 
+/** From the beginning of one read to that of the next at least. */
+const BETWEEN_READS_MS = 1
+
 /**
  * One read for all who ask at the same time. Each gets a value that was read after it asked, never one that was being
  * read already, so that nobody sees the past; and one read at a time runs, however many ask.
@@ -22,7 +25,7 @@ export class SharedRead<T> {
     // Whoever asks in the same turn of the event loop takes part, and while the one before still runs.
     await Promise.all([nextTurn(), this.#running.catch(() => undefined)])
     // One that would follow at once waits a moment for company: under load it is a read for ten who ask, not for three.
-    if (performance.now() - this.#beganAtMs < 1) await sleep(1)
+    if (performance.now() - this.#beganAtMs < BETWEEN_READS_MS) await sleep(BETWEEN_READS_MS)
     this.#next = undefined
     this.#beganAtMs = performance.now()
     const value = this.#read()
