@@ -6,6 +6,7 @@ import { WaybillError } from '../../runtime/errors.ts'
 import type { MessageView } from '../../storage/exchange/messages.ts'
 import type { PayloadStage } from '../../storage/exchange/states.ts'
 import { openRecordedStage } from '../../storage/payloads/journal.ts'
+import { StorageError } from '../../storage/storage-error.ts'
 import { existingMessage, messagePath, MESSAGES_TAG, type MessageServices } from './messages-lookup.ts'
 
 /** In the order in which one is chosen for a request that names none. `message` is made, the others are stored. */
@@ -16,6 +17,7 @@ type ServedStage = (typeof SERVED_STAGES)[number]
 const CHECKED_FIRST_BYTES = 1024 * 1024
 
 const CONTENT_TYPE = 'application/octet-stream'
+const END_OF_HEADERS = Buffer.from('\r\n')
 
 export function payloadEndpoint(services: MessageServices): Endpoint {
   return endpoint({
@@ -24,7 +26,7 @@ export function payloadEndpoint(services: MessageServices): Endpoint {
     operationId: 'getMessagePayload',
     summary: 'Download a payload of a message',
     description:
-      'Exactly the bytes that were stored: damaged ones end in an error, or in a connection that breaks off, and never in a complete answer.',
+      'Exactly the bytes that were stored: damaged ones end in `PAYLOAD_DAMAGED`, or, above 1 MiB, in a connection that breaks off, and never in a complete answer.',
     tag: MESSAGES_TAG,
     params: messagePath,
     query: z.object({
@@ -43,6 +45,7 @@ export function payloadEndpoint(services: MessageServices): Endpoint {
       description:
         'The bytes. The content is offered under its file name, a receipt as `<id>-receipt.eml`, a message as `<id>.eml`.',
     },
+    errors: ['PAYLOAD_DAMAGED'],
     handle: async ({ path, query }) => {
       const message = await existingMessage(services.pool, path.id)
       const stages = stagesOf(message)
@@ -78,11 +81,37 @@ async function bytesOf(
 ): Promise<FileAnswer['bytes']> {
   const stored: readonly PayloadStage[] = stage === 'message' ? ['headers', 'received'] : [stage]
   const size = stored.reduce((sum, each) => sum + (message.payloads[each]?.size_bytes ?? 0), 0)
-  const [first, ...rest] = stored.map((each) => () => open(services, message, each))
+  const [first, ...rest] = stored
   if (first === undefined) throw new Error('A served stage is made of stored ones')
-  const opened = await first()
-  const whole = rest.length === 0 ? opened : Readable.from(inTurn(opened, rest), { objectMode: false })
-  return size <= CHECKED_FIRST_BYTES ? buffer(whole) : whole
+  if (size <= CHECKED_FIRST_BYTES) {
+    const parts: Buffer[] = []
+    for (const each of stored) {
+      if (parts.length > 0) parts.push(END_OF_HEADERS)
+      parts.push(await unlessDamaged(each, async () => buffer(await open(services, message, each))))
+    }
+    return Buffer.concat(parts)
+  }
+  const opened = await unlessDamaged(first, () => open(services, message, first))
+  if (rest.length === 0) return opened
+  const others = rest.map((each) => () => open(services, message, each))
+  return Readable.from(inTurn(opened, others), { objectMode: false })
+}
+
+/** What is wrong with one stored payload is told before its first byte; where it should lie is for the log. */
+async function unlessDamaged<T>(stage: PayloadStage, read: () => Promise<T>): Promise<T> {
+  try {
+    return await read()
+  } catch (thrown) {
+    const problem = thrown instanceof StorageError ? thrown.problem : undefined
+    if (problem !== 'damaged' && problem !== 'missing') throw thrown
+    const what = problem === 'damaged' ? 'differs from what was stored' : 'is missing from the storage'
+    throw new WaybillError(
+      'PAYLOAD_DAMAGED',
+      `The stored payload ${stage} of this message ${what}`,
+      undefined,
+      { cause: thrown },
+    )
+  }
 }
 
 function open({ pool, payloads }: MessageServices, message: MessageView, stage: PayloadStage) {
@@ -95,7 +124,7 @@ function open({ pool, payloads }: MessageServices, message: MessageView, stage: 
 async function* inTurn(first: Readable, rest: readonly (() => Promise<Readable>)[]): AsyncGenerator<Buffer> {
   yield* first as AsyncIterable<Buffer>
   for (const next of rest) {
-    yield Buffer.from('\r\n')
+    yield END_OF_HEADERS
     yield* (await next()) as AsyncIterable<Buffer>
   }
 }

@@ -107,7 +107,7 @@ function storageTestEndpoint({ settings, storageTest }: SettingsServices): Endpo
     operationId: 'testStorage',
     summary: 'Test the saved storage',
     description:
-      'Stores a small probe where the saved settings say, reads it back, compares and deletes it. Nothing is left behind: a directory that is missing is made as a start of the process would make it, and removed again. The answer comes within 10 seconds; a storage that hangs has failed then. In this release S3 storage fails the test.',
+      'Stores a small probe where the saved settings say, reads it back, compares and deletes it. Nothing is left behind: a directory that is missing is made as a start of the process would make it, and removed again. The answer comes within 10 seconds; a storage that hangs has failed then. With S3 storage the step `open` reaches the bucket with the credentials of the environment of the process; the problem says what is refused, such as a bucket that does not exist, and never holds credentials.',
     tag,
     answer: { kind: 'data', status: 200, schema: testResult, description: 'The result of the test.' },
     handle: async () => {

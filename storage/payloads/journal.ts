@@ -11,6 +11,8 @@ import { payloadName, type OpenOptions, type PayloadStore } from './store.ts'
 /**
  * Reading stages. A small stage is committed with its message in the journal; the mover (mover.ts) brings it to the
  * store and only then takes it out of the journal. Who looks in the journal first and then in the store finds it.
+ *
+ * Every read is held against the digest that was committed with the message: of who does not know it, it is looked up.
  */
 
 /** The stages of many messages that the journal has now, by `<message id>/<stage>`, in one round trip. */
@@ -29,8 +31,9 @@ export async function readJournal(
 }
 
 /**
- * The bytes of a stage wherever it is; with `sha256` the stream ends with an error when they differ. Throws NOT_FOUND
- * when neither journal nor store has it.
+ * The bytes of a stage wherever it is; the stream ends with an error, before its last byte, when they are not those that
+ * were stored. Throws NOT_FOUND when the message's record has no such stage, and a StorageError when it has one that is
+ * neither in journal nor store: that is no fault of who asks for it.
  */
 export async function openStage(
   on: Queryable,
@@ -43,22 +46,14 @@ export async function openStage(
   return Buffer.isBuffer(found) ? Readable.from([found], { objectMode: false }) : found
 }
 
-/**
- * The bytes of a stage that its message's record has. One that is neither in journal nor store is lost, which is no
- * fault of who asks for it.
- */
+/** As `openStage`, for who has read the record. */
 export async function openRecordedStage(
   on: Queryable,
   store: PayloadStore,
   recorded: { readonly messageId: string; readonly stage: PayloadStage; readonly sha256: string },
 ): Promise<Readable> {
   const { messageId, stage, sha256 } = recorded
-  try {
-    return await openStage(on, store, messageId, stage, { sha256 })
-  } catch (thrown) {
-    if (!(thrown instanceof WaybillError)) throw thrown
-    throw new StorageError(`The payload ${messageId}/${stage} is recorded and not stored`, { cause: thrown })
-  }
+  return openStage(on, store, messageId, stage, { sha256 })
 }
 
 /** As `openStage`, for a stage that is held in memory; one above `limitBytes` is refused with a StorageError. */
@@ -84,31 +79,45 @@ async function find(
   options: OpenOptions,
 ): Promise<Buffer | Readable> {
   const [id] = payloadName(messageId, stage)
-  const first = await lookInJournal(on, id, stage, options)
+  const sha256 = options.sha256 ?? (await recordedDigest(on, id, stage))
+  const first = await lookInJournal(on, id, stage, sha256)
   if (first !== undefined) return first
-  const stored = await store.open(id, stage, options)
+  const stored = await store.open(id, stage, { sha256 })
   if (stored !== undefined) return stored
   // It may have been committed between the two looks.
-  const second = await lookInJournal(on, id, stage, options)
+  const second = await lookInJournal(on, id, stage, sha256)
   if (second !== undefined) return second
   // And moved between the look at the store and that one.
-  const moved = await store.open(id, stage, options)
+  const moved = await store.open(id, stage, { sha256 })
   if (moved !== undefined) return moved
-  throw new WaybillError('NOT_FOUND', `The message has no payload ${stage}`, { stage })
+  throw new StorageError(
+    `The payload ${id}/${stage} is recorded and not stored: it is not in ${store.place}`,
+    {
+      problem: 'missing',
+    },
+  )
+}
+
+async function recordedDigest(on: Queryable, messageId: string, stage: PayloadStage): Promise<string> {
+  const [row] = await query<{ sha256: string | null }>(
+    on,
+    `select payloads -> $2 ->> 'sha256' as sha256 from message where id = $1`,
+    [messageId, stage],
+    'recorded_digest',
+  )
+  if (row?.sha256 == null)
+    throw new WaybillError('NOT_FOUND', `The message has no payload ${stage}`, { stage })
+  return row.sha256
 }
 
 async function lookInJournal(
   on: Queryable,
   messageId: string,
   stage: PayloadStage,
-  options: OpenOptions,
+  sha256: string,
 ): Promise<Buffer | undefined> {
   const bytes = (await readJournal(on, [{ messageId, stage }])).get(`${messageId}/${stage}`)
-  if (
-    bytes !== undefined &&
-    options.sha256 !== undefined &&
-    hash('sha256', bytes, 'hex') !== options.sha256
-  ) {
+  if (bytes !== undefined && hash('sha256', bytes, 'hex') !== sha256) {
     throw differs(`The payload ${messageId}/${stage}`)
   }
   return bytes

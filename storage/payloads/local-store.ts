@@ -1,17 +1,21 @@
 import { hash, randomUUID } from 'node:crypto'
 import { createWriteStream } from 'node:fs'
-import { mkdir, open, readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
-import { dirname, join, resolve } from 'node:path'
+import { mkdir, open, opendir, rename, rm, rmdir, writeFile } from 'node:fs/promises'
+import { basename, dirname, join, resolve } from 'node:path'
 import { pipeline as pass, type Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { reasonOf } from '../../runtime/errors.ts'
+import { crashPoint } from '../../runtime/crash-point.ts'
 import { makeDirectory, syncDirectory } from '../durable-file.ts'
 import type { PayloadStage } from '../exchange/states.ts'
 import { StorageError } from '../storage-error.ts'
 import { checkStore } from './check.ts'
-import { Measure, Verify } from './digest.ts'
+import { CHUNK_BYTES, Measure, Verify } from './digest.ts'
+import { kindOf, problemOf } from './problem.ts'
+import { inParallel } from './parallel.ts'
+import { asStorageError, fromSource } from './failure.ts'
 import {
   checkedMessageId,
+  isMessageId,
   payloadName,
   type CheckStep,
   type OpenOptions,
@@ -25,12 +29,13 @@ import {
 export const DRAFTS = '.incoming'
 const DIRECTORY_MODE = 0o700
 const FILE_MODE = 0o600
-const READ_CHUNK_BYTES = 256 * 1024
+const LOCAL = { problemOf: localProblemOf, kindOf }
 /** Files synced at the same time in a bulk; libuv's threads do the rest of the bounding. */
 const PARALLEL_SYNCS = 16
 
 /** Stages as files `<directory>/<message id>/<stage>`, for the process's own account alone. */
 export class LocalStore implements PayloadStore {
+  readonly checkedForMs = 0
   readonly directory: string
   readonly #drafts: string
 
@@ -49,31 +54,46 @@ export class LocalStore implements PayloadStore {
     )
   }
 
-  /** The same, without trying whether stages can be stored in it. */
+  /**
+   * The store of a directory that is prepared, touching nothing: a full disk keeps no thread from starting. A file system
+   * that is not mounted lacks the folder of drafts, so that nothing is written beneath its place.
+   */
+  static at(path: string): LocalStore {
+    return new LocalStore(resolve(path))
+  }
+
+  /** Makes the directory if it is missing, without trying whether stages can be stored in it. */
   static async prepare(path: string): Promise<LocalStore> {
-    const store = new LocalStore(resolve(path))
-    await asStorageError(`The payload directory ${store.directory} cannot be used`, async () => {
+    const store = LocalStore.at(path)
+    await asStorageError(`The payload directory ${store.directory} cannot be used`, LOCAL, async () => {
       await makeDirectory(store.#drafts, DIRECTORY_MODE)
       await syncDirectory(dirname(store.directory))
     })
     return store
   }
 
+  get place(): string {
+    return `the directory ${this.directory}`
+  }
+
   async put(messageId: string, stage: PayloadStage, source: Readable | Buffer): Promise<StoredPayload> {
     const place = this.#place(messageId, stage)
-    return asStorageError(`The payload ${messageId}/${stage} cannot be stored`, async () => {
+    return asStorageError(`The payload ${messageId}/${stage} cannot be stored`, LOCAL, async () => {
       const draft = this.#draft()
       try {
         const stored = Buffer.isBuffer(source)
           ? await writeBytes(draft, source)
           : await writeStream(draft, source)
+        crashPoint('payload-put.draft-synced')
         await mkdir(dirname(place), { recursive: true, mode: DIRECTORY_MODE })
         await rename(draft, place)
+        crashPoint('payload-put.renamed')
         await syncDirectory(dirname(place))
         await syncDirectory(this.directory)
+        crashPoint('payload-put.directories-synced')
         return stored
       } catch (thrown) {
-        await rm(draft, { force: true })
+        await removeQuietly(draft, dirname(place))
         throw thrown
       }
     })
@@ -87,19 +107,21 @@ export class LocalStore implements PayloadStore {
       place: this.#place(messageId, stage),
     }))
     const directories = [...new Set(writes.map(({ place }) => dirname(place)))]
-    await asStorageError(`${items.length} payloads cannot be stored`, async () => {
+    await asStorageError(`${items.length} payloads cannot be stored`, LOCAL, async () => {
       try {
-        await inParallel(writes, async ({ draft, bytes }) => {
+        await inParallel(PARALLEL_SYNCS, writes, async ({ draft, bytes }) => {
           await writeFile(draft, bytes, { mode: FILE_MODE, flag: 'wx', flush: true })
         })
-        await inParallel(directories, async (path) => {
+        crashPoint('payload-bulk.drafts-synced')
+        await inParallel(PARALLEL_SYNCS, directories, async (path) => {
           await mkdir(path, { recursive: true, mode: DIRECTORY_MODE })
         })
-        await inParallel(writes, ({ draft, place }) => rename(draft, place))
-        await inParallel(directories, syncDirectory)
+        await inParallel(PARALLEL_SYNCS, writes, ({ draft, place }) => rename(draft, place))
+        crashPoint('payload-bulk.renamed')
+        await inParallel(PARALLEL_SYNCS, directories, syncDirectory)
         await syncDirectory(this.directory)
       } catch (thrown) {
-        await inParallel(writes, ({ draft }) => rm(draft, { force: true }))
+        await inParallel(PARALLEL_SYNCS, writes, ({ draft, place }) => removeQuietly(draft, dirname(place)))
         throw thrown
       }
     })
@@ -112,19 +134,18 @@ export class LocalStore implements PayloadStore {
   ): Promise<Readable | undefined> {
     const place = this.#place(messageId, stage)
     const what = `The payload ${messageId}/${stage}`
-    return asStorageError(`${what} cannot be read`, async () => {
+    return asStorageError(`${what} cannot be read`, LOCAL, async () => {
       const file = await open(place, 'r').catch(unlessMissing)
       if (file === undefined) return undefined
-      const bytes = file.createReadStream({ highWaterMark: READ_CHUNK_BYTES })
-      if (options.sha256 === undefined) return bytes
+      const bytes = file.createReadStream({ highWaterMark: CHUNK_BYTES })
       // The reader of the second stream sees the errors of the first.
-      return pass(bytes, new Verify(options.sha256, what), () => undefined)
+      return pass(bytes, new Verify({ what, sha256: options.sha256, reading: LOCAL }), () => undefined)
     })
   }
 
   async delete(messageId: string): Promise<void> {
     const path = join(this.directory, checkedMessageId(messageId))
-    await asStorageError(`The payloads of ${messageId} cannot be deleted`, async () => {
+    await asStorageError(`The payloads of ${messageId} cannot be deleted`, LOCAL, async () => {
       await rm(path, { recursive: true, force: true })
       await syncDirectory(this.directory)
     })
@@ -134,20 +155,29 @@ export class LocalStore implements PayloadStore {
     return checkStore(this, began)
   }
 
-  /**
-   * Removes drafts that were not written to for so long: a process that was killed left them. Answers how many. One
-   * that is being written is younger than any sensible age.
-   */
-  async sweep(olderThanMs: number): Promise<number> {
-    let swept = 0
-    for (const name of await readdir(this.#drafts).catch(() => [])) {
-      const path = join(this.#drafts, name)
-      const found = await stat(path).catch(unlessMissing)
-      if (found === undefined || Date.now() - found.mtimeMs < olderThanMs) continue
-      await rm(path, { force: true })
-      swept += 1
-    }
-    return swept
+  async *messageIds(): AsyncGenerator<string> {
+    for await (const name of this.#namesIn(this.directory)) if (isMessageId(name)) yield name
+  }
+
+  unfinished(): AsyncIterable<string> {
+    return this.#namesIn(this.#drafts)
+  }
+
+  async discard(unfinished: string): Promise<void> {
+    if (basename(unfinished) !== unfinished || /^\.{0,2}$/.test(unfinished))
+      throw new StorageError(`${JSON.stringify(unfinished)} is no draft`)
+    await asStorageError(`The draft ${unfinished} cannot be deleted`, LOCAL, async () => {
+      await rm(join(this.#drafts, unfinished), { recursive: true, force: true })
+    })
+  }
+
+  close(): void {
+    // A file is open only while it is read or written.
+  }
+
+  async *#namesIn(path: string): AsyncGenerator<string> {
+    const entries = await asStorageError(`${path} cannot be listed`, LOCAL, () => opendir(path))
+    for await (const { name } of entries) yield name
   }
 
   #place(messageId: string, stage: PayloadStage): string {
@@ -166,31 +196,38 @@ async function writeBytes(path: string, bytes: Buffer): Promise<StoredPayload> {
 
 async function writeStream(path: string, source: Readable): Promise<StoredPayload> {
   const measure = new Measure()
-  await pipeline(source, measure, createWriteStream(path, { mode: FILE_MODE, flags: 'wx', flush: true }))
+  await pipeline(
+    fromSource(source),
+    measure,
+    createWriteStream(path, { mode: FILE_MODE, flags: 'wx', flush: true }),
+  )
   return measure.result()
 }
 
-/** Waits for all that it began, also when something fails: nothing goes on behind the caller's back. */
-async function inParallel<Item>(items: readonly Item[], act: (item: Item) => Promise<void>): Promise<void> {
-  const rest = items.values()
-  const work = async () => {
-    for (const item of rest) await act(item)
-  }
-  const workers = Array.from({ length: Math.min(PARALLEL_SYNCS, items.length) }, work)
-  const failed = (await Promise.allSettled(workers)).find((outcome) => outcome.status === 'rejected')
-  if (failed !== undefined) throw failed.reason
+/** Removes a draft, and the directory of its message unless something lies in it. A failure of that hides no other. */
+async function removeQuietly(draft: string, directory: string): Promise<void> {
+  await rm(draft, { force: true }).catch(() => undefined)
+  await rmdir(directory).catch(() => undefined)
+}
+
+/** Another file system, or a bare mount point, lacks the folder of drafts: nothing else here goes by a missing name. */
+function localProblemOf(thrown: unknown): string {
+  const drafts = missingDrafts(thrown)
+  return drafts === undefined
+    ? problemOf(thrown)
+    : `The directory ${DRAFTS} of the storage is missing: is another file system, or none, mounted here? Mount the one that holds the payloads; if payloads are to be stored here from now on, make ${DRAFTS} in it or restart (ENOENT, ${drafts})`
+}
+
+/** The folder of drafts, when a draft could not be made in it or it could not be listed because it is not there. */
+function missingDrafts(thrown: unknown): string | undefined {
+  if (!(thrown instanceof Error)) return undefined
+  const { code, syscall, path } = thrown as NodeJS.ErrnoException
+  if (code !== 'ENOENT' || path === undefined) return undefined
+  if (syscall === 'opendir' && basename(path) === DRAFTS) return path
+  return syscall === 'open' && basename(dirname(path)) === DRAFTS ? dirname(path) : undefined
 }
 
 function unlessMissing(thrown: unknown): undefined {
   if (thrown instanceof Error && 'code' in thrown && thrown.code === 'ENOENT') return undefined
   throw thrown
-}
-
-async function asStorageError<T>(what: string, act: () => Promise<T>): Promise<T> {
-  try {
-    return await act()
-  } catch (thrown) {
-    if (thrown instanceof StorageError) throw thrown
-    throw new StorageError(`${what}: ${reasonOf(thrown)}`, { cause: thrown })
-  }
 }

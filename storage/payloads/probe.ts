@@ -1,5 +1,6 @@
 import { rmdir, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import type { StorageSettings } from '../settings/storage-settings.ts'
 import { DRAFTS, LocalStore } from './local-store.ts'
 import { problemOf } from './problem.ts'
 import { CHECK_STEPS, type StoreCheck } from './store.ts'
@@ -8,16 +9,36 @@ import { CHECK_STEPS, type StoreCheck } from './store.ts'
 export const PROBE_STEPS = ['open', ...CHECK_STEPS] as const
 export type ProbeStep = (typeof PROBE_STEPS)[number]
 
+/** The settings that name a bucket. */
+export type Bucket = Pick<StorageSettings, 'storage_s3_bucket' | 'storage_s3_region' | 'storage_s3_endpoint'>
+
 export type ProbeResult =
   | Extract<StoreCheck, { ok: true }>
   | { readonly ok: false; readonly step: ProbeStep; readonly problem: string }
 
 /**
- * Tries a directory out as a start of the process would use it, and leaves nothing behind: a directory that is missing
- * is made, and removed again.
+ * Tries a bucket out as a start of the process would use it, and leaves nothing behind.
+ *
+ * @param began is told each step before it is taken.
+ */
+export async function probeBucket(storage: Bucket, began: (step: ProbeStep) => void): Promise<ProbeResult> {
+  began('open')
+  const { S3Store } = await import('./s3/s3-store.ts')
+  const store = S3Store.at(storage)
+  try {
+    await store.reach()
+    return await store.check(began)
+  } catch (thrown) {
+    return { ok: false, step: 'open', problem: problemOf(thrown) }
+  } finally {
+    store.close()
+  }
+}
+
+/**
+ * The same with a directory: one that is missing is made, and removed again.
  *
  * @param directory absolute.
- * @param began is told each step before it is taken.
  */
 export async function probeDirectory(
   directory: string,

@@ -13,18 +13,16 @@ import { PROBE_STEPS, type ProbeResult, type ProbeStep } from './probe.ts'
 const ANSWER_LIMIT_MS = 9_000
 /** What is late may still end by itself and tidy up; after this it is killed. */
 const KILL_AFTER_MS = 60_000
-/** Different directories that are tested at the same time, those among them that hang. */
+/** Different storages that are tested at the same time, those among them that hang. */
 const MOST_PROBES = 4
 
 export interface StorageTestOptions {
   readonly clock: Clock
-  /** The program that tries a directory out. */
+  /** The program that tries a storage out. */
   readonly program?: URL
   /** How long to wait for an answer; default 9 s. */
   readonly answerLimitMs?: number
 }
-
-export const S3_IS_MISSING = 'This release of Waybill stores payloads in a local directory only, not in S3'
 
 const line = z.union([
   z.object({ ok: z.literal(true) }),
@@ -32,9 +30,16 @@ const line = z.union([
   z.object({ step: z.enum(PROBE_STEPS) }),
 ])
 
-/** A directory that is being tried out. */
+/** A storage that is tried out, and what its process is given. */
+interface Tried {
+  readonly name: string
+  readonly args: readonly string[]
+  readonly env: NodeJS.ProcessEnv
+}
+
+/** A test that runs. */
 interface Probe {
-  readonly directory: string
+  readonly name: string
   step: ProbeStep
   /** What it found is told: the next test tries anew, as the storage may be mended since. */
   isTold: boolean
@@ -44,7 +49,7 @@ interface Probe {
 /**
  * Tests where payloads would be stored. A process of its own touches the file system: one that hangs, such as that of a
  * server which is away, takes the thread that asks it and keeps its process from ending. A test that comes while the
- * same directory is being tried out shares its result.
+ * same storage is being tried out shares its result.
  */
 export class StorageTest {
   readonly #options: Required<StorageTestOptions>
@@ -61,9 +66,8 @@ export class StorageTest {
 
   /** Answers in time, whatever the storage does. */
   async run(storage: StorageSettings): Promise<ProbeResult> {
-    if (storage.storage_backend === 's3') return { ok: false, step: 'open', problem: S3_IS_MISSING }
-    const directory = resolve(storage.storage_local_directory)
-    const probe = this.#underWay(directory) ?? this.#start(directory)
+    const tried = triedOf(storage)
+    const probe = this.#underWay(tried.name) ?? this.#start(tried)
     if (probe === null)
       return { ok: false, step: 'open', problem: `${MOST_PROBES} earlier tests still wait for their storage` }
     const { clock, answerLimitMs } = this.#options
@@ -79,22 +83,21 @@ export class StorageTest {
     }
   }
 
-  #underWay(directory: string): Probe | undefined {
-    return this.#probes.values().find((probe) => probe.directory === directory && !probe.isTold)
+  #underWay(name: string): Probe | undefined {
+    return this.#probes.values().find((probe) => probe.name === name && !probe.isTold)
   }
 
-  #start(directory: string): Probe | null {
+  #start({ name, args, env }: Tried): Probe | null {
     if (this.#probes.size >= MOST_PROBES) return null
     const { program, clock } = this.#options
-    const child = spawn(process.execPath, [fileURLToPath(program), directory], {
-      // Nothing of ours: neither credentials nor what changes how Node.js runs.
-      env: {},
+    const child = spawn(process.execPath, [fileURLToPath(program), ...args], {
+      env,
       stdio: ['ignore', 'pipe', 'ignore'],
     })
     // It may outlive us.
     child.unref()
     const probe: Probe = {
-      directory,
+      name,
       step: 'open',
       isTold: false,
       result: resultOf(child, (step) => {
@@ -114,6 +117,25 @@ export class StorageTest {
     cancelKill()
     this.#probes.delete(probe)
   }
+}
+
+function triedOf(storage: StorageSettings): Tried {
+  if (storage.storage_backend === 'local') {
+    const directory = resolve(storage.storage_local_directory)
+    // Nothing of ours: neither credentials nor what changes how Node.js runs.
+    return { name: directory, args: [directory], env: {} }
+  }
+  const { storage_s3_bucket, storage_s3_region, storage_s3_endpoint } = storage
+  const args = [storage_s3_bucket, storage_s3_region, storage_s3_endpoint]
+  return { name: JSON.stringify(args), args, env: environmentOfSdk() }
+}
+
+/** What is ours and of no use to the AWS SDK. */
+const OURS = new Set(['SECRET_KEY', 'NEW_SECRET_KEY', 'AUDIT_KEY', 'DATABASE_URL', 'NODE_OPTIONS'])
+
+/** All that the AWS SDK may find credentials by: its variables, a home, and what the programs need that it may run. */
+function environmentOfSdk(): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !OURS.has(name)))
 }
 
 /** What the process tells, or how it ended. */

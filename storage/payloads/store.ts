@@ -27,13 +27,20 @@ export type StoreCheck =
  * an operation has answered survives a power failure. All failures are StorageErrors.
  */
 export interface PayloadStore {
+  /** As a sentence names it: `the directory /var/lib/waybill/payloads`. */
+  readonly place: string
+  /** For so long a check that went well says enough, as long as no write fails; one may cost money. */
+  readonly checkedForMs: number
   /** Stores a stage of any size, over one that is there. A source that fails leaves nothing behind. */
   readonly put: (messageId: string, stage: PayloadStage, source: Readable | Buffer) => Promise<StoredPayload>
-  /** Stores many small stages at once, over those that are there. It fails as a whole; a repeat is harmless. */
-  readonly putMany: (items: readonly PayloadItem[]) => Promise<void>
+  /**
+   * Stores many small stages at once, over those that are there. It fails as a whole; a repeat is harmless. When the
+   * signal fires, nothing more is sent.
+   */
+  readonly putMany: (items: readonly PayloadItem[], signal?: AbortSignal) => Promise<void>
   /**
    * The bytes of a stage, or undefined when it is not stored. With `sha256` the stream ends with an error when the
-   * bytes differ from that digest.
+   * bytes differ from that digest, and before it has handed all of them over.
    */
   readonly open: (
     messageId: string,
@@ -44,6 +51,14 @@ export interface PayloadStore {
   readonly delete: (messageId: string) => Promise<void>
   /** Stores, reads back, compares and deletes a probe. */
   readonly check: (began?: (step: CheckStep) => void) => Promise<StoreCheck>
+  /** The ids of the messages that have anything here, in no certain order and with bounded memory. */
+  readonly messageIds: () => AsyncIterable<string>
+  /** Names for writes that are under way, or were cut off. */
+  readonly unfinished: () => AsyncIterable<string>
+  /** Removes what a write left that was cut off. */
+  readonly discard: (unfinished: string) => Promise<void>
+  /** Lets go of connections. */
+  readonly close: () => void
 }
 
 export interface OpenOptions {
@@ -58,6 +73,10 @@ const STAGES: ReadonlySet<string> = new Set(PAYLOAD_STAGES)
 export function payloadName(messageId: string, stage: string): readonly [string, string] {
   if (!STAGES.has(stage)) throw new StorageError(`${JSON.stringify(stage)} is no payload stage`)
   return [checkedMessageId(messageId), stage]
+}
+
+export function isMessageId(text: string): boolean {
+  return UUID.test(text)
 }
 
 export function checkedMessageId(messageId: string): string {

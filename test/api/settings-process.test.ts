@@ -6,6 +6,7 @@ import t, { type Test } from 'tap'
 import { query, type Queryable } from '../../storage/postgres/pool.ts'
 import { createTestDatabase } from '../support/database.ts'
 import { temporaryDirectory, until } from '../support/processes.ts'
+import { reservePort } from '../support/reserved-port.ts'
 import { storeMessages } from '../support/stored-messages.ts'
 import { Waybill, type WaybillOptions } from '../support/waybill.ts'
 
@@ -33,32 +34,28 @@ t.test('delivery_max_dispatches: how often an unclaimed delivery is announced', 
   const env = { DATABASE_URL: url }
   const before = await started(t, { directory, env })
   await before.request('PUT', '/settings', { delivery_max_dispatches: 1 })
-  const announcedAgain = await unclaimedDelivery(pool)
-  await until(async () => (await announcedAgain()).announcements === 2, LIMIT_MS)
-  t.equal((await announcedAgain()).state, 'queued', 'the process still runs with 5')
+  const longer = await unclaimedDelivery(pool, '24 minutes')
+  const shorter = await unclaimedDelivery(pool, '20 minutes')
+  await until(async () => (await longer()) === 'stalled', LIMIT_MS)
+  t.equal(await shorter(), 'queued', 'the process still runs with 5')
   await before.stop()
 
   await started(t, { directory, env })
-  const stalled = await unclaimedDelivery(pool)
-  await until(async () => (await stalled()).state === 'stalled', LIMIT_MS)
-  t.equal((await stalled()).announcements, 1)
+  await until(async () => (await shorter()) === 'stalled', LIMIT_MS)
 })
 
-/** Stores a delivery that was announced once and whose wait is over; answers how to look at it. */
-async function unclaimedDelivery(pool: Queryable) {
+/** Stores a delivery that has waited so long for a target that is not there; answers how to look at its state. */
+async function unclaimedDelivery(pool: Queryable, waited: string) {
   const [message = ''] = await storeMessages(pool, { status: 'InProgress' })
   await query(
     pool,
-    `insert into delivery (message_id, target, announcements, announce_at) values ($1, 'nobody', 1, now())`,
-    [message],
+    `insert into delivery (message_id, target, waiting_since) values ($1, 'nobody', now() - $2::interval)`,
+    [message, waited],
   )
-  return async (): Promise<{ state: string; announcements: number }> => {
-    const [delivery] = await query<{ state: string; announcements: number }>(
-      pool,
-      'select state, announcements from delivery where message_id = $1',
-      [message],
-    )
-    return delivery ?? { state: 'missing', announcements: 0 }
+  return async (): Promise<string | undefined> => {
+    const text = 'select state from delivery where message_id = $1'
+    const [delivery] = await query<{ state: string }>(pool, text, [message])
+    return delivery?.state
   }
 }
 
@@ -113,21 +110,27 @@ t.test('storage: another one is used after a restart, and one that cannot be use
 })
 
 t.test(
-  'storage: S3 is not part of this release, and a start with it says so and how to go back',
+  'storage: an S3 service that does not answer prevents a start, which says so; a command leads back',
   async (t) => {
     const directory = await temporaryDirectory(t)
-    const env = { DATABASE_URL: (await createTestDatabase(t)).url }
+    const { host, port } = await reservePort()
+    const env = {
+      DATABASE_URL: (await createTestDatabase(t)).url,
+      AWS_ACCESS_KEY_ID: 'an-access-key',
+      AWS_SECRET_ACCESS_KEY: 'a-secret-access-key',
+    }
     const first = await started(t, { directory, env })
     await first.request('PUT', '/settings', {
       storage_backend: 's3',
       storage_s3_bucket: 'acme-payloads',
       storage_s3_region: 'eu-central-1',
+      storage_s3_endpoint: `http://${host}:${port}`,
     })
     await first.stop()
     const refused = await ended(t, { directory, env })
     t.equal(refused.code, 1)
-    t.match(refused.lines, [
-      /^waybill: The setting storage_backend is s3\. .*"waybill settings storage local \.\/payloads" changes the setting$/,
+    t.same(refused.lines, [
+      `waybill: The S3 bucket acme-payloads (eu-central-1, http://${host}:${port}) cannot be used: open: Nothing listens at the endpoint (ECONNREFUSED)`,
     ])
     const bad = await ended(t, { directory, env, args: ['settings', 'storage', 'local', ' '] })
     t.same(bad, { code: 1, lines: ['waybill: storage_local_directory: is required for local storage'] })

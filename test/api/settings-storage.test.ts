@@ -1,9 +1,10 @@
-import { spawnSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { startApi } from '../support/api.ts'
+import { remount, smallDisk } from '../support/disks.ts'
 import { isRoot, temporaryDirectory } from '../support/processes.ts'
+import { reservePort } from '../support/reserved-port.ts'
 
 t.test('POST /settings/storage/test', async (t) => {
   const { client } = await startApi(t)
@@ -115,35 +116,32 @@ t.test('POST /settings/storage/test', async (t) => {
   })
 
   t.test('a full and a read-only file system are told, and left as they were', async (t) => {
-    const disk = join(place, 'disk')
-    mkdirSync(disk)
-    const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', disk]).status === 0
-    if (!mounted) {
-      t.comment('Left out: this needs the right to mount a file system')
-      return
-    }
-    t.teardown(async () => void spawnSync('umount', ['-l', disk]))
+    const disk = await smallDisk(t, 65_536)
     // As a process that has worked here for a while.
     mkdirSync(join(disk, '.incoming'))
     t.throws(() => writeFileSync(join(disk, 'fill'), Buffer.alloc(256 * 1024)), { code: 'ENOSPC' })
     t.match(await failure(disk), { step: 'write', problem: /^The file system is full \(ENOSPC/ })
     t.same(readdirSync(disk).toSorted(), ['.incoming', 'fill'])
     t.same(readdirSync(join(disk, '.incoming')), [])
-    t.equal(spawnSync('mount', ['-o', 'remount,ro', disk]).status, 0)
+    remount(disk, 'ro')
     t.match(await failure(disk), { step: 'write', problem: /^The file system is read-only \(EROFS/ })
     t.match(await failure(join(disk, 'below')), { step: 'open', problem: /^The file system is read-only/ })
   })
 
-  t.test('S3 storage fails in this release, and the answer says so', async (t) => {
+  t.test('an S3 service that does not answer is told, and no credentials with it', async (t) => {
+    const { host, port } = await reservePort()
     const s3 = {
       storage_backend: 's3',
       storage_s3_bucket: 'acme-payloads',
       storage_s3_region: 'eu-central-1',
-      storage_s3_endpoint: 'http://127.0.0.1:9000',
+      storage_s3_endpoint: `http://${host}:${port}`,
     }
     await save(s3)
+    process.env['AWS_ACCESS_KEY_ID'] = 'an-access-key'
+    process.env['AWS_SECRET_ACCESS_KEY'] = 'a-secret-access-key'
     const result = await test()
-    t.match(result, { ok: false, step: 'open', problem: /local directory only, not in S3/, storage: s3 })
+    t.match(result, { ok: false, step: 'open', problem: /^Nothing listens at the endpoint/, storage: s3 })
+    t.notMatch(JSON.stringify(result), /access-key/)
     await save({ storage_backend: 'local' })
   })
 })

@@ -1,35 +1,39 @@
-import { createHash, randomBytes, randomUUID } from 'node:crypto'
-import { existsSync } from 'node:fs'
-import { readdir, readFile, stat, truncate, utimes, writeFile } from 'node:fs/promises'
+import { randomUUID } from 'node:crypto'
+import { mkdir, readdir, readFile, rename, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
-import { buffer } from 'node:stream/consumers'
 import fc from 'fast-check'
 import t from 'tap'
-import { PAYLOAD_STAGES, type PayloadStage } from '../../../storage/exchange/states.ts'
+import { PAYLOAD_STAGES } from '../../../storage/exchange/states.ts'
 import { LocalStore } from '../../../storage/payloads/local-store.ts'
 import { payloadName } from '../../../storage/payloads/store.ts'
 import { temporaryDirectory } from '../../support/processes.ts'
+import { collected, holdsToTheContract, sha256Of } from './store-contract.ts'
 
-const sha256 = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex')
+t.setTimeout(300_000)
 
-async function bytesOf(
-  store: LocalStore,
-  id: string,
-  stage: PayloadStage,
-  digest?: string,
-): Promise<Buffer | undefined> {
-  const stream = await store.open(id, stage, { sha256: digest })
-  return stream === undefined ? undefined : buffer(stream)
-}
+t.test('a directory', async (t) => {
+  holdsToTheContract(t, async (t) => {
+    const directory = await temporaryDirectory(t)
+    return {
+      store: await LocalStore.open(directory),
+      damage: async (messageId, stage, change) => {
+        const path = join(directory, messageId, stage)
+        await writeFile(path, change(await readFile(path)))
+      },
+      everything: async () => (await readdir(directory, { recursive: true })).toSorted(),
+    }
+  })
+})
 
-void t.test('a stage lies at <directory>/<message id>/<stage>, readable by its owner alone', async (t) => {
+t.test('a stage lies at <directory>/<message id>/<stage>, readable by its owner alone', async (t) => {
   const directory = join(await temporaryDirectory(t), 'payloads')
   const store = await LocalStore.open(directory)
+  t.equal(store.place, `the directory ${directory}`)
   const id = randomUUID()
   t.same(await store.put(id, 'unpacked', Buffer.from('bytes')), {
     sizeBytes: 5,
-    sha256: sha256(Buffer.from('bytes')),
+    sha256: sha256Of(Buffer.from('bytes')),
   })
   const file = join(directory, id, 'unpacked')
   t.equal(await readFile(file, 'utf8'), 'bytes')
@@ -38,83 +42,7 @@ void t.test('a stage lies at <directory>/<message id>/<stage>, readable by its o
   t.equal((await stat(directory)).mode & 0o777, 0o700)
 })
 
-void t.test('what is put comes back, from a stream or a buffer, of any size', async (t) => {
-  const store = await LocalStore.open(await temporaryDirectory(t))
-  for (const size of [0, 1, 65_536, 3_000_001]) {
-    const bytes = randomBytes(size)
-    const digest = sha256(bytes)
-    for (const source of [bytes, Readable.from([bytes.subarray(0, size >> 1), bytes.subarray(size >> 1)])]) {
-      const id = randomUUID()
-      t.same(await store.put(id, 'received', source), { sizeBytes: size, sha256: digest })
-      t.ok(bytes.equals((await bytesOf(store, id, 'received', digest)) ?? Buffer.of(1)), `${size} bytes`)
-    }
-  }
-})
-
-void t.test('a stage that is put again is replaced', async (t) => {
-  const store = await LocalStore.open(await temporaryDirectory(t))
-  const id = randomUUID()
-  await store.put(id, 'receipt', Buffer.from('first'))
-  await store.putMany([{ messageId: id, stage: 'receipt', bytes: Buffer.from('second') }])
-  t.equal(String(await bytesOf(store, id, 'receipt')), 'second')
-})
-
-void t.test('many stages are put at once', async (t) => {
-  const directory = await temporaryDirectory(t)
-  const store = await LocalStore.open(directory)
-  const items = Array.from({ length: 40 }, () => randomUUID()).flatMap((messageId) =>
-    PAYLOAD_STAGES.map((stage) => ({ messageId, stage, bytes: randomBytes(100) })),
-  )
-  await store.putMany(items)
-  for (const { messageId, stage, bytes } of items) {
-    t.ok(bytes.equals((await bytesOf(store, messageId, stage)) ?? Buffer.of()))
-  }
-  t.same(await readdir(join(directory, '.incoming')), [])
-  await store.putMany([])
-})
-
-void t.test('a stream that differs from its digest ends with an error', async (t) => {
-  const directory = await temporaryDirectory(t)
-  const store = await LocalStore.open(directory)
-  const id = randomUUID()
-  const { sha256: digest } = await store.put(id, 'unpacked', randomBytes(500_000))
-  await truncate(join(directory, id, 'unpacked'), 499_999)
-  await t.rejects(bytesOf(store, id, 'unpacked', digest), {
-    name: 'StorageError',
-    message: `The payload ${id}/unpacked differs from what was stored`,
-  })
-  t.equal((await bytesOf(store, id, 'unpacked'))?.length, 499_999, 'unless nobody asks')
-})
-
-void t.test('a stage that is not stored is undefined, also after its message is deleted', async (t) => {
-  const directory = await temporaryDirectory(t)
-  const store = await LocalStore.open(directory)
-  const id = randomUUID()
-  t.equal(await store.open(id, 'unpacked'), undefined)
-  await store.put(id, 'unpacked', Buffer.from('bytes'))
-  await store.delete(id)
-  await store.delete(id)
-  t.equal(await store.open(id, 'unpacked'), undefined)
-  t.notOk(existsSync(join(directory, id)))
-})
-
-void t.test('a source that fails leaves nothing behind', async (t) => {
-  const directory = await temporaryDirectory(t)
-  const store = await LocalStore.open(directory)
-  const id = randomUUID()
-  async function* broken() {
-    yield randomBytes(1000)
-    throw new Error('the partner hung up')
-  }
-  await t.rejects(store.put(id, 'received', Readable.from(broken())), {
-    name: 'StorageError',
-    message: `The payload ${id}/received cannot be stored: the partner hung up`,
-  })
-  t.same(await readdir(directory), ['.incoming'])
-  t.same(await readdir(join(directory, '.incoming')), [])
-})
-
-void t.test('no message id and no stage leads to another place', async (t) => {
+t.test('no message id and no stage leads to another place', async (t) => {
   const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
   const name = fc.oneof(
     fc.string(),
@@ -131,32 +59,66 @@ void t.test('no message id and no stage leads to another place', async (t) => {
       }
     }),
   )
-  const store = await LocalStore.open(await temporaryDirectory(t))
-  await t.rejects(store.delete('..'), /".." is no message id/)
-  await t.rejects(store.put(`${randomUUID()}/../x`, 'unpacked', Buffer.of()), /is no message id/)
+  t.pass()
 })
 
-void t.test('drafts that a killed process left are swept by age', async (t) => {
+t.test('what is in the directory beside messages is none of them', async (t) => {
   const directory = await temporaryDirectory(t)
   const store = await LocalStore.open(directory)
-  const [abandoned, current] = [randomUUID(), randomUUID()].map((name) => join(directory, '.incoming', name))
-  await Promise.all([abandoned ?? '', current ?? ''].map((path) => writeFile(path, 'part')))
-  const longAgo = new Date(Date.now() - 7_200_000)
-  await utimes(abandoned ?? '', longAgo, longAgo)
-  t.equal(await store.sweep(3_600_000), 1)
-  t.notOk(existsSync(abandoned ?? ''))
-  t.ok(existsSync(current ?? ''))
+  await mkdir(join(directory, 'lost+found'))
+  await writeFile(join(directory, 'README'), '')
+  const id = randomUUID()
+  await store.put(id, 'headers', Buffer.from('bytes'))
+  t.same(await collected(store.messageIds()), [id])
 })
 
-void t.test('the check leaves nothing and names the step that fails', async (t) => {
+t.test('drafts that were cut off are listed, and removed alone', async (t) => {
   const directory = await temporaryDirectory(t)
   const store = await LocalStore.open(directory)
-  t.same(await store.check(), { ok: true })
-  t.same(await readdir(directory), ['.incoming'])
-  const file = join(directory, 'file')
+  const drafts = join(directory, '.incoming')
+  await writeFile(join(drafts, 'one'), 'part')
+  await writeFile(join(drafts, 'other'), 'part')
+  t.same((await collected(store.unfinished())).toSorted(), ['one', 'other'])
+  await store.discard('one')
+  await store.discard('one')
+  for (const name of ['..', '.', '', '../../..', '/', `../${randomUUID()}`])
+    await t.rejects(store.discard(name), /is no draft/)
+  t.same(await readdir(drafts), ['other'])
+})
+
+t.test('a directory that cannot be used is refused, with the step and the reason', async (t) => {
+  const file = join(await temporaryDirectory(t), 'file')
   await writeFile(file, '')
   await t.rejects(LocalStore.open(join(file, 'below')), {
     name: 'StorageError',
-    message: /^The payload directory .*file\/below cannot be used: ENOTDIR/,
+    message: /^The payload directory .*file\/below cannot be used: A part of the path is a file.*ENOTDIR/,
   })
+})
+
+t.test('what is not mounted is not written beneath its place, and found again when it is', async (t) => {
+  const place = await temporaryDirectory(t)
+  const directory = join(place, 'payloads')
+  await LocalStore.open(directory)
+  const id = randomUUID()
+  const store = LocalStore.at(directory)
+  await rename(directory, join(place, 'away'))
+  await mkdir(directory)
+  await t.rejects(store.put(id, 'unpacked', Buffer.from('bytes')), {
+    name: 'StorageError',
+    problem: 'unreachable',
+  })
+  const missing = `The directory .incoming of the storage is missing: is another file system, or none, mounted here? Mount the one that holds the payloads; if payloads are to be stored here from now on, make .incoming in it or restart (ENOENT, ${join(directory, '.incoming')})`
+  t.same(await store.check(), { ok: false, step: 'write', problem: missing }, 'and why is told truthfully')
+  const item = { messageId: id, stage: 'unpacked' as const, bytes: Buffer.from('bytes') }
+  await t.rejects(
+    store.put(id, 'received', Readable.from([item.bytes])),
+    { name: 'StorageError', reason: missing },
+    'of a stream',
+  )
+  await t.rejects(store.putMany([item]), { name: 'StorageError', reason: missing }, 'of many')
+  await t.rejects(collected(store.unfinished()), { name: 'StorageError', reason: missing }, 'of a list')
+  t.same(await readdir(directory), [], 'nothing was written to the bare place')
+  await rename(join(place, 'away'), directory)
+  await store.put(id, 'unpacked', Buffer.from('bytes'))
+  t.equal(await readFile(join(directory, id, 'unpacked'), 'utf8'), 'bytes')
 })

@@ -1,6 +1,5 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
-import { existsSync } from 'node:fs'
-import { readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import t from 'tap'
@@ -11,8 +10,12 @@ import { LocalStore } from '../../../storage/payloads/local-store.ts'
 import { moveBatch } from '../../../storage/payloads/mover.ts'
 import type { PayloadItem } from '../../../storage/payloads/store.ts'
 import { execute, query, transaction } from '../../../storage/postgres/pool.ts'
+import { accept } from '../../../storage/sql/accept.ts'
 import { createTestDatabase } from '../../support/database.ts'
 import { runScript, temporaryDirectory, until } from '../../support/processes.ts'
+import { newMessage } from '../exchange/fixture.ts'
+
+t.setTimeout(300_000)
 
 const LIMIT_BYTES = 100_000
 
@@ -62,7 +65,7 @@ void t.test('a stage is found wherever it is, and its digest is checked in both 
       readStage(pool, store, messageId, stage, LIMIT_BYTES, other),
       /differs from what was stored/,
     )
-    await t.rejects(readStage(pool, store, messageId, stage, 1999), /is larger than 1999 bytes/)
+    await t.rejects(readStage(pool, store, messageId, stage, 1999, { sha256 }), /is larger than 1999 bytes/)
     t.equal((await readJournal(pool, [item])).has(`${messageId}/${stage}`), place === 'journal')
     await moveBatch(pool, store, { limit: 10 })
   }
@@ -70,6 +73,47 @@ void t.test('a stage is found wherever it is, and its digest is checked in both 
     code: 'NOT_FOUND',
     details: { stage: 'unpacked' },
   })
+})
+
+void t.test(
+  'every read is held against the digest of the record, also of who does not know it',
+  async (t) => {
+    const { pool } = await createTestDatabase(t)
+    const directory = await temporaryDirectory(t)
+    const store = await LocalStore.open(directory)
+    const message = newMessage()
+    await accept(pool, [message])
+    t.equal(String(await buffer(await openStage(pool, store, message.id, 'unpacked'))), 'payload')
+    await t.rejects(openStage(pool, store, message.id, 'receipt'), { code: 'NOT_FOUND' })
+    await query(pool, `update journal set bytes = 'paYload'`)
+    const damaged = { name: 'StorageError', problem: 'damaged', message: /differs from what was stored/ }
+    await t.rejects(readStage(pool, store, message.id, 'unpacked', LIMIT_BYTES), damaged)
+    t.equal(await moveBatch(pool, store, { limit: 10 }), 1)
+    await t.rejects(readStage(pool, store, message.id, 'unpacked', LIMIT_BYTES), damaged)
+    await rm(join(directory, message.id), { recursive: true })
+    await t.rejects(openStage(pool, store, message.id, 'unpacked'), {
+      name: 'StorageError',
+      problem: 'missing',
+      message: `The payload ${message.id}/unpacked is recorded and not stored: it is not in the directory ${directory}`,
+    })
+  },
+)
+
+void t.test('one stage that cannot be moved keeps no other waiting', async (t) => {
+  const { pool } = await createTestDatabase(t)
+  const directory = await temporaryDirectory(t)
+  const store = await LocalStore.open(directory)
+  const items = await fillJournal(pool, 3)
+  const blocked = items[0]?.messageId ?? ''
+  await writeFile(join(directory, blocked), 'in the way')
+  await t.rejects(moveBatch(pool, store, { limit: 100 }), { name: 'StorageError', problem: 'unusable' })
+  t.equal(await journalSize(pool), PAYLOAD_STAGES.length, 'the others are moved')
+  for (const { messageId, stage, bytes } of items) {
+    if (messageId !== blocked) t.ok(bytes.equals(await readFile(join(directory, messageId, stage))))
+  }
+  await rm(join(directory, blocked))
+  await mkdir(join(directory, blocked))
+  t.equal(await moveBatch(pool, store, { limit: 100 }), PAYLOAD_STAGES.length)
 })
 
 void t.test('a reader finds each stage at every moment of its move', async (t) => {
@@ -85,7 +129,9 @@ void t.test('a reader finds each stage at every moment of its move', async (t) =
     let reads = 0
     while (progress.moving) {
       for (const { messageId, stage, bytes } of items) {
-        if (!bytes.equals(await readStage(pool, store, messageId, stage, LIMIT_BYTES))) t.fail('other bytes')
+        const sha256 = createHash('sha256').update(bytes).digest('hex')
+        const found = await readStage(pool, store, messageId, stage, LIMIT_BYTES, { sha256 })
+        if (!bytes.equals(found)) t.fail('other bytes')
         reads += 1
       }
     }
@@ -163,6 +209,4 @@ void t.test('a mover that is killed at any moment loses nothing', async (t) => {
   for (const { messageId, stage, bytes } of items) {
     if (!bytes.equals(await readFile(join(directory, messageId, stage)))) t.fail('a stage was lost')
   }
-  await store.sweep(0)
-  t.ok(existsSync(join(directory, '.incoming')))
 })

@@ -7,6 +7,7 @@ import { StorageTest } from '../../../storage/payloads/storage-test.ts'
 import type { StorageSettings } from '../../../storage/settings/storage-settings.ts'
 import { ManualClock } from '../../runtime/manual-clock.ts'
 import { isAlive, temporaryDirectory, until } from '../../support/processes.ts'
+import { reservePort } from '../../support/reserved-port.ts'
 
 const LIMIT_MS = 60_000
 
@@ -130,15 +131,19 @@ t.test('a process does not start with a storage that cannot be used', async (t) 
     name: 'StorageError',
     message: /^The payload directory .*\/file cannot be used: open: A part of the path is a file/,
   })
+  const { host, port } = await reservePort()
   const s3 = {
     ...local(''),
     storage_backend: 's3',
     storage_s3_bucket: 'acme',
     storage_s3_region: 'r',
+    storage_s3_endpoint: `http://${host}:${port}`,
   } as const
+  process.env['AWS_ACCESS_KEY_ID'] = 'an-access-key'
+  process.env['AWS_SECRET_ACCESS_KEY'] = 'a-secret-access-key'
   await t.rejects(openPayloadStore(s3, systemClock), {
     name: 'StorageError',
-    message: /^The setting storage_backend is s3\. .*waybill settings storage local/,
+    message: `The S3 bucket acme (r, http://${host}:${port}) cannot be used: open: Nothing listens at the endpoint (ECONNREFUSED)`,
   })
   const store = await openPayloadStore(local(join(place, 'new')), systemClock)
   t.same(await store.check(), { ok: true })
