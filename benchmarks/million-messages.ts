@@ -34,9 +34,9 @@ from (
 ) made`
 
 const DELIVERIES = `
-insert into delivery (message_id, target, state, attempts, next_attempt_at, announce_at, last_error, created_at, finished_at)
+insert into delivery (message_id, target, state, attempts, next_attempt_at, waiting_since, last_error, created_at, finished_at)
 select id, case direction when 'outbound' then 'sender' else 'writer' end, state, 1,
-  case state when 'retrying' then now() + interval '1 day' end, case state when 'queued' then now() + interval '1 day' end,
+  case state when 'retrying' then now() + interval '1 day' end, case state when 'queued' then now() end,
   case when state in ('failed', 'retrying') then 'The partner does not answer' end, created_at,
   case when state in ('queued', 'retrying') then null else created_at end
 from (

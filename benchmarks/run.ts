@@ -4,6 +4,10 @@ import { parseArgs } from 'node:util'
 import { apiLists } from './api-lists.ts'
 import { apiThroughput } from './api-throughput.ts'
 import { as2Loop } from './as2-loop.ts'
+import { fileIntake } from './file-intake.ts'
+import { deliveries } from './deliveries.ts'
+import { events } from './events.ts'
+import { recovery } from './recovery.ts'
 import type { Report, Scenario } from './scenario.ts'
 import { table } from './table.ts'
 
@@ -11,7 +15,11 @@ import { table } from './table.ts'
 const SCENARIOS: Readonly<Record<string, Scenario>> = {
   'api-lists': apiLists,
   'as2-loop': as2Loop,
+  'file-intake': fileIntake,
   'api-throughput': apiThroughput,
+  deliveries,
+  events,
+  recovery,
 }
 
 const { values, positionals } = parseArgs({

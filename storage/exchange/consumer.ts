@@ -1,14 +1,18 @@
 import { randomUUID } from 'node:crypto'
 import type { Pool } from 'pg'
+import { crashPoint } from '../../runtime/crash-point.ts'
+import { reasonOf } from '../../runtime/errors.ts'
 import type { ActorContext } from '../../runtime/thread/actor.ts'
-import { claim, reclaim, renewLeases, type ClaimedDelivery } from '../sql/claim.ts'
+import type { ProcessFacts } from '../access.ts'
+import { claim, renewLeases, takeBack, type ClaimedDelivery } from '../sql/claim.ts'
 import { settle, type Settlement } from '../sql/settle.ts'
 import { Batch } from './batch.ts'
 import { outcomeOfFailure, type RetryPolicy } from './retry.ts'
 
-/** A claim is ours for so long; it is renewed three times within. */
-const LEASE_SECONDS = 60
-const RENEWAL_MS = 20_000
+/** So often within its time a lease is renewed. */
+const RENEWALS = 3
+/** Work in hand may go on so long when the instance stops: less than the supervisor allows it. */
+const STOP_GRACE_MS = 20_000
 /** How long after a failure of the database the next try waits. */
 const DATABASE_PAUSE_MS = 1_000
 
@@ -25,8 +29,6 @@ export const DELIVERED: AttemptResult = {
 export interface ConsumerOptions {
   readonly context: ActorContext
   readonly pool: Pool
-  /** Identifies this data directory among the nodes. */
-  readonly nodeId: string
   /** At most so many deliveries are worked on at the same time. */
   readonly concurrency: number
   readonly retry: RetryPolicy
@@ -41,17 +43,28 @@ export interface ConsumerOptions {
  */
 export class Consumer {
   readonly #options: ConsumerOptions
+  /** With these the names of all owners of this instance begin, those of former runs too. */
+  readonly #ownerPrefix: string
+  readonly #runId: string
   readonly #owner: string
   readonly #settlements: Batch<Settlement, boolean>
-  readonly #inHand = new Map<number, Promise<void>>()
+  readonly #inHand = new Map<number, { readonly delivery: ClaimedDelivery; readonly work: Promise<void> }>()
+  readonly #leaseSeconds: number
   readonly #renewal: NodeJS.Timeout
   #wakes = 1
   #claiming: Promise<void> | null = null
+  #hasTakenBack = false
   #stopping = false
+  /** What was in hand at the end of a stop is the next one's. */
+  #released = false
 
-  private constructor(options: ConsumerOptions, ownerPrefix: string) {
+  private constructor(options: ConsumerOptions) {
+    const { nodeId, runId, leaseSeconds } = options.context.process as ProcessFacts
     this.#options = options
-    this.#owner = ownerPrefix + randomUUID()
+    this.#ownerPrefix = `${nodeId}/${options.context.name}/`
+    this.#runId = runId
+    this.#owner = `${this.#ownerPrefix}${runId}/${randomUUID()}`
+    this.#leaseSeconds = leaseSeconds
     this.#settlements = new Batch<Settlement, boolean>(
       async (items) => {
         const held = await settle(options.pool, items)
@@ -59,25 +72,52 @@ export class Consumer {
       },
       { maxItems: 100, maxUnderWay: 1 },
     )
-    this.#renewal = setInterval(() => void this.#renew(), RENEWAL_MS)
+    this.#renewal = setInterval(() => void this.#renew(), (leaseSeconds * 1000) / RENEWALS)
     options.context.onAnnouncement(() => this.#wake())
   }
 
-  /** Puts back what a predecessor under the same name left claimed, and begins to work. */
-  static async start(options: ConsumerOptions): Promise<Consumer> {
-    const ownerPrefix = `${options.nodeId}/${options.context.name}/`
-    await reclaim(options.pool, ownerPrefix)
-    const consumer = new Consumer(options, ownerPrefix)
+  /**
+   * Begins to work, as soon as the database answers: one that is away when an instance starts must not end it. First puts
+   * back what a predecessor under the same name left claimed.
+   */
+  static start(options: ConsumerOptions): Consumer {
+    const consumer = new Consumer(options)
     consumer.#wake()
     return consumer
   }
 
-  /** Claims nothing more and resolves when what is in hand is settled, and what a claim under way still brings. */
+  /**
+   * Claims nothing more, and resolves when what is in hand is settled, and what a claim under way still brings. What takes
+   * too long is put back to queued: another node may take it at once.
+   */
   async stop(): Promise<void> {
     this.#stopping = true
-    while (this.#claiming !== null || this.#inHand.size > 0)
-      await Promise.all([this.#claiming, ...this.#inHand.values()])
+    const finished = new AbortController()
+    const grace = this.#options.context.clock.sleep(STOP_GRACE_MS, finished.signal).catch(() => undefined)
+    await Promise.race([this.#finish(), grace])
+    finished.abort()
     clearInterval(this.#renewal)
+    await this.#release()
+  }
+
+  async #finish(): Promise<void> {
+    while (this.#claiming !== null || this.#inHand.size > 0)
+      await Promise.all([this.#claiming, ...[...this.#inHand.values()].map(({ work }) => work)])
+  }
+
+  async #release(): Promise<void> {
+    this.#released = true
+    const { context, pool } = this.#options
+    const settlements = [...this.#inHand.values()].map(({ delivery }) =>
+      settlementOf(delivery, {
+        ...DELIVERED,
+        outcome: { state: 'queued', error: 'The instance was stopped before its work was done' },
+      }),
+    )
+    if (settlements.length === 0) return
+    await settle(pool, settlements).catch((error: unknown) =>
+      context.log.warn({ reason: reasonOf(error) }, 'cannot put back what is in hand, its leases will end'),
+    )
   }
 
   #wake(): void {
@@ -94,7 +134,9 @@ export class Consumer {
       const free = this.#options.concurrency - this.#inHand.size
       if (free <= 0) break
       const wakes = this.#wakes
+      if (!(await this.#takeBack())) break
       const claimed = await this.#claim(free)
+      if (claimed.length > 0) crashPoint('delivery.claimed')
       for (const delivery of claimed) this.#begin(delivery)
       if (claimed.length < free) seen = wakes
       if (claimed.length === 0 && this.#inHand.size === 0) this.#options.context.drained()
@@ -102,10 +144,27 @@ export class Consumer {
     this.#claiming = null
   }
 
+  /** Before the first claim. False: the database is away, and it will be tried again. */
+  async #takeBack(): Promise<boolean> {
+    if (this.#hasTakenBack) return true
+    const { context, pool } = this.#options
+    try {
+      const cutOff = await takeBack(pool, this.#ownerPrefix, this.#runId)
+      this.#hasTakenBack = true
+      if (cutOff > 0) crashPoint('delivery.taken-back')
+      if (cutOff > 0) context.log.warn({ deliveries: cutOff }, 'took back what a predecessor left')
+      return true
+    } catch (error) {
+      context.log.error({ err: error }, 'cannot take back what a predecessor left')
+      setTimeout(() => this.#wake(), DATABASE_PAUSE_MS)
+      return false
+    }
+  }
+
   async #claim(limit: number): Promise<readonly ClaimedDelivery[]> {
     const { context, pool } = this.#options
     try {
-      const request = { target: context.name, limit, owner: this.#owner, leaseSeconds: LEASE_SECONDS }
+      const request = { target: context.name, limit, owner: this.#owner, leaseSeconds: this.#leaseSeconds }
       return await claim(pool, request)
     } catch (error) {
       context.log.error({ err: error }, 'cannot claim deliveries')
@@ -120,19 +179,15 @@ export class Consumer {
       this.#options.context.settled(1)
       this.#wake()
     })
-    this.#inHand.set(delivery.id, work)
+    this.#inHand.set(delivery.id, { delivery, work })
   }
 
   async #work(delivery: ClaimedDelivery): Promise<void> {
     const { context, finished } = this.#options
     const result = await this.#attempt(delivery)
-    const settlement = {
-      deliveryId: delivery.id,
-      messageId: delivery.message_id,
-      fencing: delivery.fencing,
-      ...result,
-    }
-    const held = await this.#settle(settlement)
+    crashPoint('delivery.attempted')
+    const held = await this.#settle(settlementOf(delivery, result))
+    crashPoint('delivery.settled')
     const facts = { message: delivery.message_id, delivery: delivery.id, state: result.outcome.state }
     if (!held) return context.log.warn(facts, 'the claim was lost before it was settled')
     if (result.outcome.state === 'delivered') context.log.debug(facts, 'delivered')
@@ -141,6 +196,7 @@ export class Consumer {
     await finished?.(delivery).catch((error: unknown) =>
       context.log.warn({ err: error, ...facts }, 'cannot clean up'),
     )
+    crashPoint('delivery.finished')
   }
 
   async #attempt(delivery: ClaimedDelivery): Promise<AttemptResult> {
@@ -156,7 +212,7 @@ export class Consumer {
 
   /** The outcome is known and only the database is missing: keeps trying; the fencing number guards a late success. */
   async #settle(settlement: Settlement): Promise<boolean> {
-    for (;;) {
+    while (!this.#released) {
       try {
         return await this.#settlements.add(settlement)
       } catch (error) {
@@ -165,13 +221,21 @@ export class Consumer {
         await context.clock.sleep(DATABASE_PAUSE_MS)
       }
     }
+    return false
   }
 
   async #renew(): Promise<void> {
     if (this.#inHand.size === 0) return
     const { context, pool } = this.#options
-    await renewLeases(pool, { target: context.name, owner: this.#owner, leaseSeconds: LEASE_SECONDS }).catch(
-      (error: unknown) => context.log.error({ err: error }, 'cannot renew the leases'),
-    )
+    await renewLeases(pool, {
+      target: context.name,
+      owner: this.#owner,
+      leaseSeconds: this.#leaseSeconds,
+    }).catch((error: unknown) => context.log.error({ err: error }, 'cannot renew the leases'))
   }
+}
+
+function settlementOf(delivery: ClaimedDelivery, result: AttemptResult): Settlement {
+  const { id, message_id, fencing } = delivery
+  return { deliveryId: id, messageId: message_id, fencing, ...result }
 }

@@ -3,8 +3,9 @@ const MAX_NAME_BYTES = 255
 /** An ending that is longer is none. */
 const MAX_ENDING_BYTES = 32
 
-// Control characters, separators of lines, and the marks that turn the reading direction around.
-const UNSAFE = /[\p{Cc}\p{Zl}\p{Zp}\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]/gu
+// Control characters, separators of lines, and what is not seen or turns the reading direction around.
+// The two that join letters belong to the spelling of several languages.
+const UNSAFE = /(?![\u200c\u200d])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu
 
 /**
  * The file name of a message that came from outside, as records keep and show it: one name without directories, in

@@ -83,12 +83,12 @@ interface MessageRow extends Omit<MessageView, 'deliveries' | 'history' | 'paylo
 
 /**
  * A message with all that belongs to it, read by one statement and so at one moment: its status always agrees with
- * its deliveries, and both with the history.
+ * its deliveries, and both with the history. The next attempt is told by the server's date, see 008.
  */
 const VIEW = `id, status, stage, direction, source, from_party as "from", to_party as "to", file_name, content_type,
   size_bytes, m.created_at, m.updated_at, settled_at, payloads, protocols,
   (select coalesce(json_agg(d order by d.created_at, d.target), '[]') from (
-    select id, target, state, attempts, next_attempt_at, last_error, created_at, updated_at, finished_at
+    select id, target, state, attempts, next_attempt_at - (select shift from exchange_clock) as next_attempt_at, last_error, created_at, updated_at, finished_at
     from delivery where message_id = m.id) d) as deliveries,
   (select coalesce(json_agg(h order by h.id), '[]') from history h where h.message_id = m.id) as history`
 

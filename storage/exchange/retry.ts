@@ -1,4 +1,5 @@
 import type { Outcome } from '../sql/settle.ts'
+import { isDamage, isStoreUnavailable } from '../storage-error.ts'
 
 /** How a target repeats what failed: exponential, with jitter, so that many failures do not come back at once. */
 export interface RetryPolicy {
@@ -26,7 +27,9 @@ export function outcomeOfFailure(
   random: number,
 ): Outcome {
   const message = error.message.slice(0, MAX_ERROR_LENGTH)
-  if (error instanceof PermanentFailure || attempts >= policy.retry_max_attempts)
+  // A payload store that is away is no failure of the target, and may be so for longer than all its repeats.
+  const isLast = attempts >= policy.retry_max_attempts && !isStoreUnavailable(error)
+  if (error instanceof PermanentFailure || isDamage(error) || isLast)
     return { state: 'failed', error: message }
   const full = Math.min(policy.retry_max_seconds, policy.retry_initial_seconds * 2 ** (attempts - 1))
   return { state: 'retrying', error: message, delaySeconds: full * (0.5 + random / 2) }

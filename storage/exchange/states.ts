@@ -23,9 +23,27 @@ export const STATUSES = [
 ] as const
 export type Status = (typeof STATUSES)[number]
 
+const UNDER_WAY = ['InProgress', 'Retrying', 'AwaitingReceipt', 'Stalled', 'Delivered', 'Error'] as const
+
 /**
- * queued → delivering → delivered, awaiting_ack, retrying or failed. A claim that is cut off goes back to queued;
- * what no target claims becomes stalled. Redelivery and redispatch lead back to queued.
+ * A message is refused at once or never, and has deliveries from the first one on. Redelivery and redispatch lead from
+ * every end but a refusal back to InProgress.
+ */
+export const STATUS_MOVES = {
+  Received: ['InProgress', 'NotRouted'],
+  InProgress: UNDER_WAY,
+  Retrying: UNDER_WAY,
+  AwaitingReceipt: UNDER_WAY,
+  Stalled: ['InProgress'],
+  Delivered: ['InProgress'],
+  Error: ['InProgress'],
+  NotRouted: ['InProgress'],
+  Refused: [],
+} as const satisfies Record<Status, readonly Status[]>
+
+/**
+ * queued → delivering → delivered, awaiting_ack, retrying or failed. A claim that is cut off goes back to queued, and
+ * fails when it was cut off too often in a row; what no target claims becomes stalled. Redelivery and redispatch lead back to queued.
  */
 export const DELIVERY_MOVES = {
   queued: ['delivering', 'stalled'],

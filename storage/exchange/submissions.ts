@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import type { Pool } from 'pg'
 import type { Clock } from '../../runtime/clock.ts'
+import { crashPoint } from '../../runtime/crash-point.ts'
 import type { IncomingFile } from '../../runtime/endpoint/endpoint.ts'
 import { reasonOf, validationFailure, WaybillError } from '../../runtime/errors.ts'
 import type { Log } from '../../runtime/log.ts'
@@ -21,6 +22,8 @@ export interface SubmissionsOptions {
   readonly pool: Pool
   readonly payloads: PayloadStore
   readonly clock: Clock
+  /** Throws when nothing may be taken in for a target. */
+  readonly admit?: (target: string) => void
 }
 
 /** A message as somebody sends it by hand. */
@@ -46,8 +49,10 @@ export class Submissions {
   readonly #pool: Pool
   readonly #payloads: PayloadStore
   readonly #clock: Clock
+  readonly #admit: (target: string) => void
 
-  constructor({ pool, payloads, clock }: SubmissionsOptions) {
+  constructor({ pool, payloads, clock, admit = () => undefined }: SubmissionsOptions) {
+    this.#admit = admit
     this.#pool = pool
     this.#payloads = payloads
     this.#clock = clock
@@ -68,6 +73,7 @@ export class Submissions {
     const known = duplicateKey === null ? null : await findSubmission(this.#pool, duplicateKey)
     if (known !== null) return sameAs(known, file, submission)
     const { direction, target } = placed(submission, await placeSubmission(this.#pool, submission))
+    this.#admit(target)
     const { messageId: id, fileName, contentType, stage } = file
     const message: NewMessage = {
       id,
@@ -88,6 +94,7 @@ export class Submissions {
     }
     const [accepted] = await this.#committed(file, target, log, () => accept(this.#pool, [message]))
     if (accepted !== undefined) {
+      crashPoint('api.message-accepted')
       file.keep()
       return accepted
     }

@@ -1,5 +1,6 @@
 import { randomUUIDv7 } from 'node:crypto'
 import { Readable } from 'node:stream'
+import { crashPoint } from '../../runtime/crash-point.ts'
 import type { IncomingFile, ReceivedFile } from '../../runtime/endpoint/endpoint.ts'
 import type { PayloadStore } from '../payloads/store.ts'
 import { contentTypeFor, endingOf } from './content-type.ts'
@@ -61,6 +62,7 @@ async function readIn(store: PayloadStore, messageId: string, bytes: Readable): 
   try {
     const whole = Readable.from(inTurn(held, rest), { objectMode: false })
     const { sizeBytes, sha256 } = await store.put(messageId, 'unpacked', whole)
+    crashPoint('api.file-stored')
     return { stage: 'unpacked', bytes: null, size_bytes: sizeBytes, sha256 }
   } catch (error) {
     // It may lie at its place already, and only the last flush have failed.

@@ -251,6 +251,10 @@ begin
   ])) then
     raise exception 'delivery %: no move from % to %', old.id, old.state, new.state using errcode = 'check_violation';
   end if;
+  -- Each claim has a number of its own, and nothing else changes it.
+  if new.fencing <> old.fencing + (new.state = 'delivering')::integer then
+    raise exception 'delivery %: fencing number % after %', old.id, new.fencing, old.fencing using errcode = 'check_violation';
+  end if;
   return new;
 end $$;
 

@@ -5,10 +5,12 @@ import { Migration } from '@mikro-orm/migrations'
  * because every statement inside one sees what was committed meanwhile: a message is locked first, its deliveries are
  * moved, and then its status is derived from all of them. The lock is FOR NO KEY UPDATE, which the foreign keys of
  * deliveries and history do not wait for.
+ *
+ * Waits and deadlines are in exchange time, and some columns are made by 008; see there.
  */
 export class DeliveryFunctions extends Migration {
   override up(): void {
-    for (const sql of [STAMPED_STAGES, ANNOUNCEMENT_WAIT, REFRESH, CLAIM, SETTLE, RECLAIM, ANNOUNCE])
+    for (const sql of [STAMPED_STAGES, ANNOUNCEMENT_WAIT, REFRESH, CLAIM, SETTLE, REQUEUE, RECLAIM])
       this.addSql(sql)
   }
 }
@@ -52,7 +54,8 @@ returns table (
 ) language plpgsql as $$
 #variable_conflict use_column
 declare
-  lease_end timestamptz := now() + lease_seconds * interval '1 second';
+  the_time timestamptz := exchange_time();
+  lease_end timestamptz := the_time + lease_seconds * interval '1 second';
   retry_ids bigint[] := '{}';
   retry_messages uuid[] := '{}';
   new_ids bigint[] := '{}';
@@ -60,7 +63,7 @@ begin
   -- A retry changes its message's status, so the message is locked with it; what is locked by others is left for now.
   with due as (
     select d.id from delivery d join message m on m.id = d.message_id
-    where d.target = claim_target and d.state = 'retrying' and d.next_attempt_at <= now()
+    where d.target = claim_target and d.state = 'retrying' and d.next_attempt_at <= the_time
     order by d.next_attempt_at limit claim_limit
     for no key update of d, m skip locked
   ), claimed as (
@@ -75,15 +78,23 @@ begin
   select coalesce(array_agg(claimed.id), '{}'), array_agg(claimed.message_id) into retry_ids, retry_messages from claimed;
   if retry_messages is not null then perform refresh_messages(retry_messages); end if;
 
-  with waiting as (
+  -- What was cut off twice may be what cuts its target off: it is taken one at a time, so that it is known which it is.
+  with suspect as materialized (
     select d.id from delivery d
-    where d.target = claim_target and d.state = 'queued'
-    order by d.id limit claim_limit - cardinality(retry_ids)
+    where d.target = claim_target and d.state = 'queued' and d.cut_offs >= 2 and cardinality(retry_ids) < claim_limit
+      and not exists (
+        select from delivery u where u.target = d.target and u.state = 'delivering' and u.cut_offs >= 2)
+    order by d.id + 0 limit 1
+    for no key update skip locked
+  ), waiting as materialized (
+    select d.id from delivery d
+    where d.target = claim_target and d.state = 'queued' and d.cut_offs < 2
+    order by d.id + 0 limit claim_limit - cardinality(retry_ids) - (select count(*) from suspect)
     for no key update skip locked
   ), claimed as (
-    update delivery d set state = 'delivering', attempts = attempts + 1, fencing = fencing + 1, announce_at = null,
+    update delivery d set state = 'delivering', attempts = attempts + 1, fencing = fencing + 1, waiting_since = null,
       lease_owner = claim_owner, lease_until = lease_end, updated_at = now()
-    from waiting where d.id = waiting.id
+    where d.id = any (array(select id from suspect union all select id from waiting))
     returning d.id, d.message_id, d.target
   ), lines as (
     insert into history (message_id, kind, delivery_id, target, old_state, new_state)
@@ -106,28 +117,28 @@ const SETTLE = `
 -- changes nothing. Status and facts of a message change in one update: its row is wide, and every update copies it.
 create function settle_deliveries(outcomes json, stage_bytes bytea) returns bigint[] language plpgsql as $$
 declare
-  message_ids uuid[];
+  the_time timestamptz := exchange_time();
   settled_ids bigint[];
 begin
-  select array_agg(m.id) into message_ids from (
-    select id from message
-    where id = any (array(select o.message_id from json_to_recordset(outcomes) as o(message_id uuid)))
-    order by id for no key update
-  ) m;
+  perform from message
+  where id = any (array(select o.message_id from json_to_recordset(outcomes) as o(message_id uuid)))
+  order by id for no key update;
 
   with outcome as materialized (
     select * from json_to_recordset(outcomes) as o(
-      id bigint, fencing bigint, state text, error text, delay_seconds double precision,
+      id bigint, fencing bigint, state text, error text, seconds double precision,
       stage text, start integer, length integer, line_kind text, line_text text)
   ), settled as (
     update delivery d set state = o.state, lease_owner = null, lease_until = null, updated_at = now(),
       last_error = o.error,
-      next_attempt_at = case o.state when 'retrying' then now() + o.delay_seconds * interval '1 second' end,
-      announcements = case o.state when 'queued' then 1 else d.announcements end,
-      announce_at = case o.state when 'queued' then now() + announcement_wait(1) end,
+      next_attempt_at = case o.state when 'retrying' then the_time + make_interval(secs => o.seconds) end,
+      receipt_due_at = case o.state when 'awaiting_ack' then the_time + make_interval(secs => o.seconds) end,
+      waiting_since = case o.state when 'queued' then the_time end,
+      cut_offs = case o.state when 'queued' then d.cut_offs else 0 end,
       finished_at = case when o.state in ('delivered', 'failed') then now() end
     from outcome o
-    where d.id = o.id and d.fencing = o.fencing and d.state = 'delivering'
+    -- Only what is being delivered has an owner. Asked for the state, PostgreSQL would look through all that has it.
+    where d.id = o.id and d.fencing = o.fencing and d.lease_owner is not null
     returning d.id, d.message_id, d.target
   ), journaled as (
     insert into journal (message_id, stage, bytes)
@@ -169,71 +180,67 @@ begin
   return settled_ids;
 end $$;`
 
-const RECLAIM = `
--- Claims that were cut off go back to queued: those whose lease has ended, or all of the owners with this prefix.
-create function reclaim_deliveries(owner_prefix text) returns integer language plpgsql as $$
+const REQUEUE = `
+-- Claims that were cut off go back to queued. What is cut off again and again may be the cause: it fails after five times
+-- in a row that its instance broke down alone (so that this one goes on), and after twenty of any other kind, as when a
+-- whole process was killed. The caller holds the locks on messages and deliveries, and names the run of the process whose
+-- instance broke down, or null.
+create function requeue_deliveries(ids bigint[], own_run text) returns table (target text, deliveries bigint)
+language plpgsql as $$
+#variable_conflict use_column
 declare
-  message_ids uuid[];
+  the_time timestamptz := exchange_time();
+  hopeless bigint[];
 begin
-  with cut_off as (
-    select d.id from delivery d join message m on m.id = d.message_id
-    where d.state = 'delivering'
-      and case when owner_prefix is null then d.lease_until < now() else starts_with(d.lease_owner, owner_prefix) end
-    order by d.message_id, d.id
-    for no key update of m, d
-  ), requeued as (
+  select coalesce(array_agg(d.id), '{}') into hopeless from delivery d
+  where d.id = any (ids) and d.cut_offs + 1 >= case when starts_with(d.lease_owner, own_run) then 5 else 20 end;
+  if hopeless <> '{}' then
+    perform end_deliveries(hopeless, 'failed', 'The attempt was cut off, as those before it were');
+  end if;
+  return query with requeued as (
     update delivery d set state = 'queued', lease_owner = null, lease_until = null, updated_at = now(),
-      announcements = 1, announce_at = now(), last_error = 'The attempt was cut off'
-    from cut_off where d.id = cut_off.id and d.state = 'delivering'
+      waiting_since = the_time, cut_offs = d.cut_offs + 1, last_error = 'The attempt was cut off'
+    where d.id = any (ids) and d.id <> all (hopeless)
     returning d.id, d.message_id, d.target
   ), lines as (
     insert into history (message_id, kind, delivery_id, target, old_state, new_state, text)
     select message_id, 'delivery_changed', id, target, 'delivering', 'queued', 'The attempt was cut off'
     from requeued order by id
   )
-  select array_agg(message_id) into message_ids from requeued;
-  perform refresh_messages(message_ids);
-  return coalesce(cardinality(message_ids), 0);
+  select r.target, count(*) from requeued r group by r.target;
 end $$;`
 
-const ANNOUNCE = `
--- Finds what waits for its target: queued deliveries whose announcement nobody followed, and retries that are due.
--- A queued one that was announced often enough while its target worked on nothing is stalled.
-create function announce_deliveries(most_announcements integer, batch integer)
-returns table (target text, waiting bigint) language plpgsql as $$
+const RECLAIM = `
+-- Takes back claims whose lease has ended. Whoever is about to settle one is not waited for.
+create function reclaim_deliveries(batch integer) returns table (target text, deliveries bigint) language plpgsql as $$
 #variable_conflict use_column
 declare
-  stalled_messages uuid[];
+  cut_off bigint[];
 begin
-  with unheard as (
+  select array_agg(c.id) into cut_off from (
     select d.id from delivery d join message m on m.id = d.message_id
-    where d.state = 'queued' and d.announce_at <= now() and d.announcements >= most_announcements
-      and not exists (select from delivery busy where busy.target = d.target and busy.state = 'delivering')
-    order by d.announce_at limit batch
+    where d.state = 'delivering' and d.lease_until < exchange_time()
+    order by d.message_id, d.id limit batch
     for no key update of m, d skip locked
-  ), given_up as (
-    update delivery d set state = 'stalled', announce_at = null, finished_at = now(), updated_at = now(),
-      last_error = 'No target took it'
-    from unheard u where d.id = u.id
-    returning d.id, d.message_id, d.target
-  ), lines as (
-    insert into history (message_id, kind, delivery_id, target, old_state, new_state, text)
-    select message_id, 'delivery_changed', id, target, 'queued', 'stalled', 'No target took it' from given_up order by id
-  )
-  select array_agg(message_id) into stalled_messages from given_up;
-  if stalled_messages is not null then perform refresh_messages(stalled_messages); end if;
+  ) c;
+  if cut_off is not null then return query select * from requeue_deliveries(cut_off, null); end if;
+end $$;
 
-  return query with unheard as (
-    select d.id from delivery d where d.state = 'queued' and d.announce_at <= now()
-    order by d.announce_at limit batch for no key update skip locked
-  ), announced as (
-    update delivery d set announcements = least(d.announcements + 1, most_announcements), updated_at = now(),
-      announce_at = now() + announcement_wait(d.announcements + 1)
-    from unheard u where d.id = u.id
-    returning d.target
-  )
-  select t.target, count(*) from (
-    select a.target from announced a
-    union all select d.target from delivery d where d.state = 'retrying' and d.next_attempt_at <= now()
-  ) t group by t.target;
+-- Takes back the claims of owners that are gone: whose names begin so. Those that go on with the present run of the
+-- process, or null, broke down alone.
+create function take_back_deliveries(owner_prefix text, run text)
+returns table (target text, deliveries bigint) language plpgsql as $$
+#variable_conflict use_column
+declare
+  cut_off bigint[];
+begin
+  select array_agg(c.id) into cut_off from (
+    select d.id from delivery d join message m on m.id = d.message_id
+    where d.state = 'delivering' and starts_with(d.lease_owner, owner_prefix)
+    order by d.message_id, d.id
+    for no key update of m, d
+  ) c;
+  if cut_off is not null then
+    return query select * from requeue_deliveries(cut_off, owner_prefix || run || '/');
+  end if;
 end $$;`

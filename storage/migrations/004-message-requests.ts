@@ -314,6 +314,7 @@ create function redispatch_message(wanted uuid, request text)
 returns table (stage text, targets text[]) language plpgsql as $$
 #variable_conflict use_column
 declare
+  the_time timestamptz := exchange_time();
   found_message message;
   waiting text[];
 begin
@@ -329,13 +330,13 @@ begin
     where d.message_id = wanted and d.state in ('queued', 'stalled')
     order by d.id for no key update
   ), requeued as (
-    update delivery d set state = 'queued', announcements = 1, announce_at = now() + announcement_wait(1),
+    update delivery d set state = 'queued', waiting_since = the_time, cut_offs = 0,
       last_error = case a.state when 'stalled' then null else d.last_error end, finished_at = null, updated_at = now()
     from again a where d.id = a.id
     returning d.id
   ), added as (
-    insert into delivery (message_id, target, announcements, announce_at)
-    select wanted, r.target_plugin, 1, now() + announcement_wait(1)
+    insert into delivery (message_id, target, waiting_since)
+    select wanted, r.target_plugin, the_time
     from route r
     where found_message.routed and r.source_plugin = found_message.source
       and r."from" in (found_message.from_party, '*') and r."to" in (found_message.to_party, '*')
@@ -375,12 +376,15 @@ declare
   found_delivery delivery;
 begin
   perform from message m where m.id = wanted_message for no key update;
-  select d.* into found_delivery from delivery d
-  where d.id = wanted_delivery and d.message_id = wanted_message for no key update;
+  select d.* into found_delivery from delivery d where d.id = wanted_delivery and d.message_id = wanted_message;
   if not found then return; end if;
+  -- What is refused takes no lock: a claim leaves out what is locked, and would leave it out until it is announced again.
+  if found_delivery.state in ('delivered', 'failed', 'stalled', 'retrying') then
+    select d.* into found_delivery from delivery d where d.id = wanted_delivery for no key update;
+  end if;
   if found_delivery.state in ('delivered', 'failed', 'stalled', 'retrying') then
     update delivery d set state = 'queued', attempts = 0, last_error = null, next_attempt_at = null, finished_at = null,
-      announcements = 1, announce_at = now() + announcement_wait(1), updated_at = now()
+      waiting_since = exchange_time(), cut_offs = 0, updated_at = now()
     where d.id = wanted_delivery;
     insert into history (message_id, kind, delivery_id, target, old_state, new_state, text)
     values (wanted_message, 'redeliver_requested', wanted_delivery, found_delivery.target, null, null, request),

@@ -7,6 +7,10 @@ import { MessageRequests } from './004-message-requests.ts'
 import { Stats } from './005-stats.ts'
 import { Identity } from './006-identity.ts'
 import { Audit } from './007-audit.ts'
+import { DeliveryEngine } from './008-delivery-engine.ts'
+import { Events } from './009-events.ts'
+import { Leases } from './010-leases.ts'
+import { PayloadStorage } from './011-payload-storage.ts'
 
 /** Every migration, in order. The name is what the database remembers: it never changes once it is released. */
 export const MIGRATIONS: readonly { readonly name: string; readonly migration: Constructor<Migration> }[] = [
@@ -17,4 +21,8 @@ export const MIGRATIONS: readonly { readonly name: string; readonly migration: C
   { name: '005-stats', migration: Stats },
   { name: '006-identity', migration: Identity },
   { name: '007-audit', migration: Audit },
+  { name: '008-delivery-engine', migration: DeliveryEngine },
+  { name: '009-events', migration: Events },
+  { name: '010-leases', migration: Leases },
+  { name: '011-payload-storage', migration: PayloadStorage },
 ]

@@ -124,8 +124,8 @@ with input as materialized (
   on conflict (duplicate_key) do nothing
   returning id
 ), queued as (
-  insert into delivery (message_id, target, announcements, announce_at)
-  select r.id, r.target, 1, now() + announcement_wait(1)
+  insert into delivery (message_id, target, waiting_since)
+  select r.id, r.target, (select exchange_time())
   from routed r join stored s on s.id = r.id
   order by r.id, r.target
   returning id, message_id, target

@@ -48,19 +48,24 @@ export function renewLeases(
 ): Promise<number> {
   return execute(
     on,
-    `update delivery set lease_until = now() + $3 * interval '1 second'
+    `update delivery set lease_until = (select exchange_time()) + make_interval(secs => $3)
      where target = $1 and state = 'delivering' and lease_owner = $2`,
     [owner.target, owner.owner, owner.leaseSeconds],
   )
 }
 
 /**
- * Puts claims back whose lease has ended, or that belong to an owner whose name begins with `ownerPrefix` (an instance
- * that begins anew knows that its predecessor is gone). Answers how many.
+ * Puts back the claims of owners that are gone for certain: those whose names begin with `ownerPrefix`. Where the names
+ * go on with `run`, an instance of the present run of the process broke down alone. Answers how many.
  */
-export async function reclaim(on: Queryable, ownerPrefix: string | null): Promise<number> {
-  const [row] = await query<{ count: number }>(on, 'select reclaim_deliveries($1) as count', [ownerPrefix])
-  return row?.count ?? 0
+export async function takeBack(
+  on: Queryable,
+  ownerPrefix: string,
+  run: string | null = null,
+): Promise<number> {
+  const text = 'select deliveries from take_back_deliveries($1, $2)'
+  const rows = await query<{ deliveries: number }>(on, text, [ownerPrefix, run])
+  return rows.reduce((sum, { deliveries }) => sum + deliveries, 0)
 }
 
 /** Which of these deliveries may still be worked on. */

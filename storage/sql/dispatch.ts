@@ -22,8 +22,8 @@ with chosen as materialized (
   select c.id, case when exists (select from routed r where r.id = c.id) then 'InProgress' else 'NotRouted' end as status
   from chosen c
 ), queued as (
-  insert into delivery (message_id, target, announcements, announce_at)
-  select id, target, 1, now() + announcement_wait(1) from routed order by id, target
+  insert into delivery (message_id, target, waiting_since)
+  select id, target, (select exchange_time()) from routed order by id, target
   returning id, message_id, target
 ), moved as (
   update message m set status = j.status, updated_at = now(), source_reference = null,

@@ -6,7 +6,7 @@ import type { HistoryKind } from '../exchange/states.ts'
 /** How an attempt ended. */
 export type Outcome =
   | { readonly state: 'delivered' }
-  | { readonly state: 'awaiting_ack' }
+  | { readonly state: 'awaiting_ack'; readonly deadlineSeconds: number }
   | { readonly state: 'failed'; readonly error: string }
   | { readonly state: 'retrying'; readonly error: string; readonly delaySeconds: number }
   | { readonly state: 'queued'; readonly error: string }
@@ -34,7 +34,7 @@ export async function settle(on: Queryable, settlements: readonly Settlement[]):
     fencing,
     state: outcome.state,
     error: 'error' in outcome ? outcome.error : null,
-    delay_seconds: 'delaySeconds' in outcome ? outcome.delaySeconds : null,
+    seconds: secondsOf(outcome),
     protocols,
     payloads:
       stage === null ? null : { [stage.stage]: { size_bytes: stage.size_bytes, sha256: stage.sha256 } },
@@ -50,4 +50,10 @@ export async function settle(on: Queryable, settlements: readonly Settlement[]):
     'settle',
   )
   return new Set(settled.map(({ id }) => id))
+}
+
+/** How long the state that it ends in may last. */
+function secondsOf(outcome: Outcome): number | null {
+  if (outcome.state === 'retrying') return outcome.delaySeconds
+  return outcome.state === 'awaiting_ack' ? outcome.deadlineSeconds : null
 }

@@ -54,6 +54,20 @@ export function settlementOf(claimed: ClaimedDelivery, outcome: Outcome): Settle
   }
 }
 
+/** Lets exchange time go on, as it does when the clock ticks for so long. */
+export async function passTime(pool: Pool, seconds: number): Promise<void> {
+  await pool.query(
+    `update exchange_clock set ticked_at = coalesce(ticked_at, now()) + make_interval(secs => $1),
+       shift = shift + make_interval(secs => $1)`,
+    [seconds],
+  )
+}
+
+/** What `exchange_clock` is like after the server's date was changed by so many seconds. */
+export async function jumpServerClock(pool: Pool, seconds: number): Promise<void> {
+  await pool.query('update exchange_clock set shift = shift + make_interval(secs => $1)', [seconds])
+}
+
 export function claimFor(target: string, limit = 10) {
   return { target, limit, owner: `node/${target}/test`, leaseSeconds: 60 }
 }

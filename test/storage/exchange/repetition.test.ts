@@ -2,15 +2,18 @@ import { randomUUID } from 'node:crypto'
 import type { Pool } from 'pg'
 import t from 'tap'
 import { findMessage, type MessageView } from '../../../storage/exchange/messages.ts'
-import { query } from '../../../storage/postgres/pool.ts'
+import { query, transaction } from '../../../storage/postgres/pool.ts'
 import { accept } from '../../../storage/sql/accept.ts'
-import { claim, reclaim, type ClaimedDelivery } from '../../../storage/sql/claim.ts'
-import { announceWaiting } from '../../../storage/sql/maintain.ts'
+import { acknowledge } from '../../../storage/sql/acknowledge.ts'
+import { claim, takeBack, type ClaimedDelivery } from '../../../storage/sql/claim.ts'
+import { stallWaiting } from '../../../storage/sql/maintain.ts'
 import { redeliver } from '../../../storage/sql/redeliver.ts'
 import { redispatch } from '../../../storage/sql/redispatch.ts'
 import { settle, type Outcome } from '../../../storage/sql/settle.ts'
 import { createTestDatabase } from '../../support/database.ts'
-import { claimFor, newMessage, routesTo, settlementOf } from './fixture.ts'
+import { claimFor, newMessage, passTime, routesTo, settlementOf } from './fixture.ts'
+
+t.setTimeout(300_000)
 
 const WORKERS = 4
 const ROUNDS = 40
@@ -25,7 +28,7 @@ where m.status <> 'Refused'
 group by m.id
 having m.status <> status_of(array_remove(array_agg(d.state), null))
   or (m.stage = 'settled') <> (m.settled_at is not null)
-  or bool_or(d.state = 'queued' and d.announce_at is null)
+  or bool_or(d.state = 'queued' and d.waiting_since is null)
   or bool_or(d.attempts > d.fencing)`
 
 /** Every change of a delivery's state stands in the history, one after the other, and so does every status. */
@@ -51,21 +54,20 @@ function brokenChain(message: MessageView): string | null {
 const OUTCOMES: readonly Outcome[] = [
   { state: 'delivered' },
   { state: 'failed', error: 'refused' },
-  { state: 'retrying', error: 'no answer', delaySeconds: -1 },
-  { state: 'awaiting_ack' },
+  { state: 'retrying', error: 'no answer', delaySeconds: 0 },
+  { state: 'awaiting_ack', deadlineSeconds: 60 },
   { state: 'queued', error: 'stopped' },
 ]
 
 async function finishAwaiting(pool: Pool): Promise<void> {
-  await pool.query(`with done as (
-      update delivery set state = 'delivered', finished_at = now() where id in (
-        select d.id from delivery d join message m on m.id = d.message_id where d.state = 'awaiting_ack'
-        order by d.message_id, d.id for no key update of m, d)
-      returning id, message_id, target
-    ), lines as (
-      insert into history (message_id, kind, delivery_id, target, old_state, new_state)
-      select message_id, 'delivery_changed', id, target, 'awaiting_ack', 'delivered' from done
-    ) select refresh_messages(array_agg(message_id)) from done`)
+  const waiting = await query<{ id: number; message_id: string }>(
+    pool,
+    `select id, message_id from delivery where state = 'awaiting_ack'`,
+  )
+  for (const { id, message_id } of waiting) {
+    const line = { kind: 'mdn_received', text: 'processed' } as const
+    await acknowledge(pool, { messageId: message_id, deliveryId: id, failure: null, protocols: {}, line })
+  }
 }
 
 t.test(
@@ -102,11 +104,11 @@ t.test(
           await redeliver(pool, { messageId: message.id, deliveryId: String(delivery.id) }, 'somebody')
       },
       () => redispatch(pool, pick(messages).id, 'somebody'),
-      () => reclaim(pool, 'node/a/'),
+      () => takeBack(pool, 'node/a/'),
       () => finishAwaiting(pool),
       async () => {
-        await pool.query(`update delivery set announce_at = now() where state = 'queued'`)
-        await announceWaiting(pool, 1)
+        await passTime(pool, 10)
+        await stallWaiting(pool, 1)
       },
     ]
     await Promise.all(
@@ -124,7 +126,7 @@ t.test(
       t.equal(message?.deliveries.length, TARGETS.length, 'no delivery is made twice')
     }
     // Nothing is left in a state that nobody can move: all of it can be delivered in the end.
-    await reclaim(pool, 'node/')
+    await takeBack(pool, 'node/')
     await finishAwaiting(pool)
     for (const { id } of messages) {
       const message = await findMessage(pool, id)
@@ -171,6 +173,23 @@ t.test('of one delivery that is redelivered and settled at the same moment, one 
     // The next round claims its own message.
     await pool.query('delete from message')
   }
+})
+
+t.test('a redelivery that is refused keeps no claim from its delivery', async (t) => {
+  const { pool } = await createTestDatabase(t)
+  await routesTo(pool, 'a')
+  const message = newMessage()
+  await accept(pool, [message])
+  const [waiting] = (await findMessage(pool, message.id))?.deliveries ?? []
+  const ids = { messageId: message.id, deliveryId: String(waiting?.id) }
+  await transaction(pool, async (client) => {
+    t.match(await redeliver(client, ids, 'somebody'), { state: 'queued', requeued: false })
+    t.match(
+      await claim(pool, claimFor('a', 1)),
+      [{ id: waiting?.id }],
+      'while the refusal is not committed yet',
+    )
+  })
 })
 
 t.test('of redispatches at the same moment one makes the delivery for a new route', async (t) => {

@@ -59,6 +59,8 @@ t.test('messages in Received, InProgress, Retrying and AwaitingReceipt are in fl
     (await readStats(pool)).in_flight_messages,
     bits.reduce((sum, bit) => sum + bit),
   )
+  // Not the way that messages come to it, of which the database knows: only how many there are counts here.
+  await execute(pool, 'alter table message disable trigger message_move')
   await execute(pool, `update message set stage = 'settled', status = 'Delivered', settled_at = now()`)
   t.equal((await readStats(pool)).in_flight_messages, 0)
 })
