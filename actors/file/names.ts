@@ -8,19 +8,26 @@ const MAX_NAME_BYTES = 255
 /** Room for what may be put before the ending: ` (12345)`. */
 const RESERVED_BYTES = 16
 
-// Control characters, what Windows forbids, and the marks that turn the reading direction around.
-const UNSAFE = /[\p{Cc}<>:"/\\|?*\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]/gu
-const DEVICE = /^(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)(\.|$)/i
+// Control characters, separators of lines, what Windows forbids, and what is not seen or turns the reading direction
+// around.
+// The two that join letters belong to the spelling of several languages.
+const UNSAFE = /(?![\u200c\u200d])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}<>:"/\\|?*]/gu
+// With spaces before the ending too: Windows takes them away before it looks.
+const DEVICE = /^(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)[ ]*(\.|$)/i
 
 /** A name that is safe as one part of a path on every system; `fallback` stands for one of which nothing is left. */
 export function safeName(name: string, fallback: string): string {
   const cleaned = name
+    .toWellFormed()
     .normalize('NFC')
     .replaceAll(UNSAFE, '_')
-    .replace(/^[. ]+/, (dots) => '_'.repeat(dots.length))
+    // A dash would make it an option of whatever command an operator gives it to.
+    .replace(/^[. -]+/, (start) => '_'.repeat(start.length))
     .replace(/[. ]+$/, (dots) => '_'.repeat(dots.length))
   if (cleaned === '' || /^_*$/.test(cleaned)) return fallback
-  return shorten(DEVICE.test(cleaned) ? `_${cleaned}` : cleaned, MAX_NAME_BYTES - RESERVED_BYTES)
+  const named = DEVICE.test(cleaned) ? `_${cleaned}` : cleaned
+  // The cut may have left a space or a dot at the end.
+  return shorten(named, MAX_NAME_BYTES - RESERVED_BYTES).replace(/[. ]+$/, (end) => '_'.repeat(end.length))
 }
 
 /** `invoice.edi` and 2 make `invoice (2).edi`. A name that leaves no room for the number is shortened. */

@@ -35,10 +35,37 @@ export function fillPath(pattern: string, values: Readonly<Record<Place, string>
 
 /**
  * Whether a name matches. `*` is any run of characters, `?` is one; `*.*` is every name, with a dot or without, as
- * it always was.
+ * it always was. Takes time in proportion to the name times the pattern at most, whatever the two are: an expression
+ * with several `.*` would try all ways to share a name out between them.
  */
 export function nameMatcher(pattern: string): (name: string) => boolean {
   if (pattern === '*.*') return () => true
-  const expression = new RegExp(`^${escaped(pattern).replaceAll('\\*', '.*').replaceAll('\\?', '.')}$`, 'su')
-  return (name) => expression.test(name)
+  const wanted = Array.from(pattern)
+  return (name) => matches(wanted, Array.from(name))
+}
+
+/** Only the last `*` is ever tried again: what an earlier one left out, the later one can take. */
+function matches(pattern: readonly string[], name: readonly string[]): boolean {
+  let at = 0
+  let star = -1
+  let starAt = 0
+  let position = 0
+  while (position < name.length) {
+    const wanted = pattern[at]
+    if (wanted === '*') {
+      star = at
+      starAt = position
+      at += 1
+    } else if (wanted !== undefined && (wanted === '?' || wanted === name[position])) {
+      at += 1
+      position += 1
+    } else if (star >= 0) {
+      starAt += 1
+      position = starAt
+      at = star + 1
+    } else {
+      return false
+    }
+  }
+  return pattern.slice(at).every((rest) => rest === '*')
 }

@@ -1,117 +1,257 @@
-import { createWriteStream } from 'node:fs'
-import { link, mkdir, readdir, realpath, rename, rm, stat } from 'node:fs/promises'
-import { basename, dirname, join, sep } from 'node:path'
-import type { Readable } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
-import { makeDirectory, syncDirectory } from '../../storage/durable-file.ts'
+import {
+  constants,
+  copyFileSync,
+  linkSync,
+  lstatSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { open, type FileHandle } from 'node:fs/promises'
+import { crashPoint } from '../../runtime/crash-point.ts'
 import { PermanentFailure } from '../../storage/exchange/retry.ts'
+import { directoryOf, nameOf } from './candidate.ts'
+import { codeOf, NoDirectory, Walk, type Directory } from './directory.ts'
+import { makeDirectory } from './folder-work.ts'
 import { numbered } from './names.ts'
+import { removeTraces, tracesOf, wasPublished } from './traces.ts'
 
 export type OnConflict = 'rename' | 'overwrite' | 'fail'
 
 export interface Publication {
   readonly deliveryId: number
   readonly fencing: number
+  /** Whether it was tried before. Else what lies here of the delivery is left of a time before it was redelivered. */
+  readonly isRepeat: boolean
   /** Relative to the base directory; every part a safe name. */
   readonly path: string
   readonly onConflict: OnConflict
-  readonly open: () => Promise<Readable>
 }
 
 /** How many numbered names are tried before it counts as a failure. */
 const MAX_NUMBER = 10_000
 /** Drafts lie beside the published files, on the same file system, where no reader of the tree looks. */
 const WORKSHOP = '.waybill'
+const NEW_FILE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | (constants.O_NOFOLLOW ?? 0)
+/** A file system without second names for a file. */
+const NO_LINKS = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK', 'EINVAL'])
 
 /**
  * Publishes files under a base directory: complete or not at all, and once. A draft is written and flushed, and gets
  * its final name as a second link, which fails when the name is taken. The draft is then renamed to `.done`, and is
  * removed when the delivery is settled. So a crash at any point leaves a trace that says whether the file was
- * published: a draft with one link was not; one with two, or named `.done`, was.
+ * published (traces.ts), also where there are no second links, and where a file is to be written over.
  */
 export class Publisher {
   readonly #baseDirectory: string
-  readonly #workshop: string
 
   private constructor(baseDirectory: string) {
     this.#baseDirectory = baseDirectory
-    this.#workshop = join(baseDirectory, WORKSHOP)
   }
 
-  static async open(baseDirectory: string): Promise<Publisher> {
-    await makeDirectory(baseDirectory, 0o777)
-    const publisher = new Publisher(await realpath(baseDirectory))
-    await makeDirectory(publisher.#workshop, 0o700)
+  static open(baseDirectory: string): Publisher {
+    makeDirectory(baseDirectory)
+    const publisher = new Publisher(realpathSync(baseDirectory))
+    publisher.#inWorkshop(() => undefined)
     return publisher
   }
 
-  async publish(publication: Publication): Promise<void> {
-    if (await this.#wasPublished(publication.deliveryId)) return
-    const draft = join(this.#workshop, `${publication.deliveryId}.${publication.fencing}.part`)
-    await pipeline(await publication.open(), createWriteStream(draft, { flush: true }))
-    const final = join(this.#baseDirectory, publication.path)
-    await this.#enter(dirname(final))
-    if (publication.onConflict === 'overwrite') {
-      // A rename replaces in one step; what it replaces is gone anyway, so a repeat after a crash does no harm.
-      await rename(draft, final)
-    } else {
-      await linkFree(draft, final, publication.onConflict)
-      await rename(draft, draft.replace(/part$/, 'done'))
+  /** Begins; null when the delivery was published already. */
+  async begin(publication: Publication): Promise<Draft | null> {
+    const { deliveryId, fencing, isRepeat } = publication
+    const walk = new Walk(this.#baseDirectory)
+    try {
+      const workshop = workshopOf(walk)
+      if (!isRepeat) removeTraces(workshop, deliveryId)
+      else if (wasPublished(workshop, deliveryId)) {
+        walk.close()
+        return null
+      }
+      const name = `${deliveryId}.${fencing}`
+      const handle = await open(workshop.at(`${name}.part`), NEW_FILE, 0o666)
+      crashPoint('file-writer.draft-begun')
+      return new Draft({ publication, name, walk, workshop, handle })
+    } catch (thrown) {
+      walk.close()
+      throw asFailure(thrown)
     }
-    await syncDirectory(dirname(final))
   }
 
   /** Removes the traces of a delivery that is settled. */
-  async finished(deliveryId: number): Promise<void> {
-    for (const trace of await this.#tracesOf(deliveryId))
-      await rm(join(this.#workshop, trace), { force: true })
+  finished(deliveryId: number): void {
+    this.#inWorkshop((workshop) => removeTraces(workshop, deliveryId))
+    crashPoint('file-writer.traces-removed')
   }
 
-  /** Removes the traces of all deliveries but those that `isOpen` says are not settled. */
-  async sweep(isOpen: (deliveryIds: readonly number[]) => Promise<ReadonlySet<number>>): Promise<void> {
-    const traces = await readdir(this.#workshop)
-    const ids = [...new Set(traces.map((trace) => Number.parseInt(trace, 10)))].filter((id) =>
-      Number.isSafeInteger(id),
-    )
-    if (ids.length === 0) return
-    const open = await isOpen(ids)
-    for (const id of ids) if (!open.has(id)) await this.finished(id)
+  /** Deliveries that have left traces. */
+  traced(): number[] {
+    return this.#inWorkshop((workshop) => [
+      ...new Set(tracesOf(workshop, null).map(({ deliveryId }) => deliveryId)),
+    ])
   }
 
-  async #wasPublished(deliveryId: number): Promise<boolean> {
-    for (const trace of await this.#tracesOf(deliveryId)) {
-      if (trace.endsWith('.done')) return true
-      const { nlink } = await stat(join(this.#workshop, trace))
-      if (nlink > 1) return true
+  #inWorkshop<T>(act: (workshop: Directory) => T): T {
+    const walk = new Walk(this.#baseDirectory)
+    try {
+      return act(workshopOf(walk))
+    } finally {
+      walk.close()
     }
-    return false
-  }
-
-  async #tracesOf(deliveryId: number): Promise<string[]> {
-    return (await readdir(this.#workshop)).filter((trace) => trace.startsWith(`${deliveryId}.`))
-  }
-
-  /** Makes a directory below the base and sees to it that no symbolic link leads out of it. */
-  async #enter(directory: string): Promise<void> {
-    const made = await mkdir(directory, { recursive: true })
-    const real = await realpath(directory)
-    if (real !== this.#baseDirectory && !real.startsWith(this.#baseDirectory + sep)) {
-      throw new PermanentFailure(`The directory ${directory} leads out of the base directory`)
-    }
-    if (made !== undefined) await syncDirectory(dirname(made))
   }
 }
 
-async function linkFree(draft: string, final: string, onConflict: 'rename' | 'fail'): Promise<void> {
-  let path = final
-  for (let number = 2; ; number += 1) {
+function workshopOf(walk: Walk): Directory {
+  return walk.enterOrMake(WORKSHOP, 0o700)
+}
+
+/** A link in the way stays there: no repeat changes that. */
+function asFailure(thrown: unknown): unknown {
+  return thrown instanceof NoDirectory ? new PermanentFailure(thrown.message) : thrown
+}
+
+interface DraftParts {
+  readonly publication: Publication
+  readonly name: string
+  readonly walk: Walk
+  readonly workshop: Directory
+  readonly handle: FileHandle
+}
+
+/** A file that is being written. It ends with `publish` or with `abandon`. */
+export class Draft {
+  readonly #parts: DraftParts
+  #isOpen = true
+
+  constructor(parts: DraftParts) {
+    this.#parts = parts
+  }
+
+  async write(bytes: Uint8Array): Promise<void> {
+    await this.#parts.handle.writeFile(bytes)
+  }
+
+  /** Flushes it, and gives it its final name. When that fails nothing of it stays. */
+  async publish(): Promise<void> {
+    const { publication, walk, handle } = this.#parts
     try {
-      return await link(draft, path)
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
-      if (onConflict === 'fail') throw new PermanentFailure(`The file ${basename(final)} is there already`)
-      if (number > MAX_NUMBER) throw new PermanentFailure(`No free name for ${basename(final)}`)
-      path = join(dirname(final), numbered(basename(final), number))
+      await handle.sync()
+      crashPoint('file-writer.draft-synced')
+      await this.#closeFile()
+      const directory = walk.enterOrMake(directoryOf(publication.path), 0o777)
+      await this.#name(directory, nameOf(publication.path))
+      await directory.syncLater()
+      crashPoint('file-writer.published')
+      walk.close()
+    } catch (thrown) {
+      await this.abandon()
+      throw asFailure(thrown)
     }
+  }
+
+  /** Removes it, unless it was published. */
+  async abandon(): Promise<void> {
+    const { workshop, walk, name } = this.#parts
+    await this.#closeFile().catch(() => undefined)
+    try {
+      const draft = workshop.at(`${name}.part`)
+      // One that has a second name was published; the trace says so to the next try.
+      if (lstatSync(draft, { throwIfNoEntry: false })?.nlink === 1) {
+        rmSync(workshop.at(`${name}.naming`), { force: true })
+        rmSync(draft, { force: true })
+      }
+    } finally {
+      walk.close()
+    }
+  }
+
+  async #closeFile(): Promise<void> {
+    if (!this.#isOpen) return
+    this.#isOpen = false
+    await this.#parts.handle.close()
+  }
+
+  async #name(directory: Directory, name: string): Promise<void> {
+    const { publication, workshop } = this.#parts
+    if (publication.onConflict === 'overwrite') return this.#rename(directory, () => name)
+    try {
+      this.#linkFree(directory, name)
+      crashPoint('file-writer.named')
+      renameSync(workshop.at(`${this.#parts.name}.part`), workshop.at(`${this.#parts.name}.done`))
+      crashPoint('file-writer.marked-done')
+    } catch (thrown) {
+      if (!NO_LINKS.has(codeOf(thrown) ?? '') && codeOf(thrown) !== 'EXDEV')
+        throw directory.told(workshop.told(thrown))
+      await this.#rename(directory, () => this.#freeName(directory, name))
+    }
+  }
+
+  #linkFree(directory: Directory, name: string): void {
+    const { workshop, name: draft } = this.#parts
+    for (const free of this.#names(directory, name)) {
+      try {
+        return linkSync(workshop.at(`${draft}.part`), directory.at(free))
+      } catch (thrown) {
+        if (codeOf(thrown) !== 'EEXIST') throw thrown
+      }
+    }
+  }
+
+  #freeName(directory: Directory, name: string): string {
+    for (const free of this.#names(directory, name))
+      if (lstatSync(directory.at(free), { throwIfNoEntry: false }) === undefined) return free
+    return name
+  }
+
+  /** The names to try; throws at their end. */
+  *#names(directory: Directory, name: string): Generator<string, void, void> {
+    yield name
+    if (this.#parts.publication.onConflict === 'fail')
+      throw new PermanentFailure(`The file ${name} is there already, in ${directory.path}`)
+    for (let number = 2; number <= MAX_NUMBER; number += 1) yield numbered(name, number)
+    throw new PermanentFailure(`No free name for ${name} in ${directory.path}`)
+  }
+
+  /** The draft itself gets the final name. The mark is durable before: with the draft gone, it says what happened. */
+  async #rename(directory: Directory, nameOfFile: () => string): Promise<void> {
+    const { workshop, name } = this.#parts
+    const draft = workshop.at(`${name}.part`)
+    try {
+      writeFileSync(workshop.at(`${name}.naming`), '', { flag: 'wx', mode: 0o600 })
+      await workshop.syncLater()
+      crashPoint('file-writer.marked-naming')
+      try {
+        renameSync(draft, directory.at(nameOfFile()))
+        crashPoint('file-writer.renamed')
+      } catch (thrown) {
+        if (codeOf(thrown) !== 'EXDEV') throw thrown
+        await copyBeside(draft, directory, { hidden: `.${name}.waybill`, name: nameOfFile })
+        rmSync(draft)
+      }
+    } catch (thrown) {
+      throw directory.told(workshop.told(thrown))
+    }
+  }
+}
+
+/** To a directory on another file system: a copy under a hidden name there, which then gets the final one. */
+async function copyBeside(
+  draft: string,
+  directory: Directory,
+  names: { readonly hidden: string; readonly name: () => string },
+): Promise<void> {
+  const hidden = directory.at(names.hidden)
+  try {
+    copyFileSync(draft, hidden)
+    const handle = await open(hidden, constants.O_RDWR | (constants.O_NOFOLLOW ?? 0))
+    try {
+      await handle.sync()
+    } finally {
+      await handle.close()
+    }
+    renameSync(hidden, directory.at(names.name()))
+  } catch (thrown) {
+    rmSync(hidden, { force: true })
+    throw thrown
   }
 }

@@ -1,86 +1,178 @@
 import { isUtf8 } from 'node:buffer'
-import type { Dirent, Stats } from 'node:fs'
-import { lstat, readdir } from 'node:fs/promises'
-import { join, sep } from 'node:path'
-import type { Warnings } from './warnings.ts'
+import { lstatSync, opendirSync, type Dir, type Dirent, type Stats } from 'node:fs'
+import { join } from 'node:path'
+import { toCandidate, type Candidate } from './candidate.ts'
+import { codeOf, isMissing, NoDirectory, type Directory } from './directory.ts'
 
-/** Files looked at in one round; what is beyond waits for the next. */
-const MAX_FILES_PER_ROUND = 10_000
-
-/** A file of the watched tree. `path` is relative to the base directory, with `/` between its parts. */
-export interface Candidate {
-  readonly path: string
-  readonly name: string
-  readonly size: number
-  readonly mtimeMs: number
-  readonly ino: number
-}
+/** Entries that one page tells of at most, so that no answer takes long. */
+const PAGE_ENTRIES = 500
+/** Names read from the system at once. */
+const BUFFERED_NAMES = 256
+/** A file that is being moved away has this name, with the id of its message. */
+const TAKEN = /^\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.taken$/
 
 export interface ScanOptions {
-  readonly baseDirectory: string
   /** How many directories lie between the base and a file. */
   readonly depth: number
   /** Directories that are not looked into: absolute paths. */
   readonly excluded: ReadonlySet<string>
   readonly matches: (name: string) => boolean
-  readonly warnings: Warnings
 }
 
-/**
- * The regular files at the given depth whose name matches. Symbolic links are not followed, and what begins with a
- * dot is somebody's work in progress. What cannot be looked at, or would lie there for ever, is skipped with a warning.
- */
-export async function scan(options: ScanOptions): Promise<Candidate[]> {
-  const found: Candidate[] = []
-  await visit(options, '', options.depth, await entriesOf(options, ''), found)
-  return found
+/** Something that is not taken although somebody may wait for it, or cannot be looked at. */
+export interface Oddity {
+  readonly path: string
+  readonly text: string
+  /** The system's code and text, where it was a failure. */
+  readonly failure: { readonly code: string; readonly message: string } | null
+}
+
+export interface Page {
+  readonly candidates: readonly Candidate[]
+  readonly oddities: readonly Oddity[]
+  /** Messages whose file was left while it was moved away. */
+  readonly left: readonly string[]
 }
 
 type Entry = Dirent<Buffer>
 
-function entriesOf(options: ScanOptions, directory: string): Promise<Entry[]> {
-  // As bytes: a name that is not UTF-8 has no string that leads to it.
-  return readdir(join(options.baseDirectory, directory), { withFileTypes: true, encoding: 'buffer' })
+/**
+ * The regular files at the given depth whose name matches, in pages; in the order of the file system, which is none.
+ * Symbolic links are not followed, and what begins with a dot is somebody's work in progress. What cannot be looked at,
+ * or would lie there for ever, is told. Throws when the base itself cannot be read.
+ */
+export function* scan(base: Directory, options: ScanOptions): Generator<Page, void, void> {
+  const scanner = new Scanner(options)
+  yield* scanner.visit(base, '', options.depth)
+  yield scanner.page()
 }
 
-async function visit(
-  options: ScanOptions,
-  directory: string,
-  depth: number,
-  entries: Entry[],
-  found: Candidate[],
-): Promise<void> {
-  entries.sort((one, other) => one.name.compare(other.name))
-  const prefix = directory === '' ? '' : `${directory}/`
-  for (const entry of entries) {
-    if (found.length >= MAX_FILES_PER_ROUND) return
+class Scanner {
+  readonly #options: ScanOptions
+  #candidates: Candidate[] = []
+  #oddities: Oddity[] = []
+  #left: string[] = []
+  #entries = 0
+
+  constructor(options: ScanOptions) {
+    this.#options = options
+  }
+
+  page(): Page {
+    const page = { candidates: this.#candidates, oddities: this.#oddities, left: this.#left }
+    this.#candidates = []
+    this.#oddities = []
+    this.#left = []
+    this.#entries = 0
+    return page
+  }
+
+  *visit(directory: Directory, path: string, depth: number): Generator<Page, void, void> {
+    const below: string[] = []
+    for (const entry of entriesOf(directory)) {
+      this.#entries += 1
+      if (this.#entries > PAGE_ENTRIES) yield this.page()
+      if (this.#look(directory, path, entry, depth)) below.push(entry.name.toString())
+    }
+    for (const name of below) {
+      const inner = path === '' ? name : `${path}/${name}`
+      const entered = this.#unlessFailing(inner, () => directory.enter(name))
+      if (entered === null) continue
+      try {
+        yield* this.visit(entered, inner, depth - 1)
+      } catch (thrown) {
+        // One folder that cannot be read does not keep the others from their way.
+        this.#tell(inner, 'cannot look at it', thrown)
+      } finally {
+        entered.close()
+      }
+    }
+  }
+
+  /** Notes what the entry is. True for a directory that is to be looked into. */
+  #look(directory: Directory, inside: string, entry: Entry, depth: number): boolean {
+    const prefix = inside === '' ? '' : `${inside}/`
     const name = entry.name.toString()
     const path = prefix + name
-    if (name.startsWith('.') || options.excluded.has(join(options.baseDirectory, path))) continue
-    const oddity = oddityOf(options, entry, depth)
-    if (oddity !== null) {
+    if (TAKEN.test(name)) this.#left.push(name.slice(1, -'.taken'.length))
+    if (name.startsWith('.') || this.#options.excluded.has(join(directory.path, name))) return false
+    if (!isUtf8(entry.name)) {
       // Two names that are not UTF-8 may read alike: the bytes tell them apart.
-      const shown = isUtf8(entry.name) ? path : prefix + escaped(entry.name)
-      options.warnings.warn(shown, null, oddity)
-    } else if (depth > 0 && entry.isDirectory()) {
-      const below = await unlessFailing(options, path, () => entriesOf(options, path))
-      if (below !== null) await visit(options, path, depth - 1, below, found)
-    } else if (entry.isFile() && options.matches(name)) {
-      const stats = await unlessFailing(options, path, () => lookAt(join(options.baseDirectory, path)))
-      if (stats !== null) found.push(toCandidate(path, stats))
+      this.#tell(prefix + escaped(entry.name), 'the name is not UTF-8, it is not taken', null)
+      return false
     }
+    const isWanted = this.#options.matches(name)
+    if (entry.isFile() && !isWanted) return false
+    // Some file systems do not say in a directory's list what its entries are.
+    const found =
+      entry.isFile() || isUnknown(entry)
+        ? this.#unlessFailing(path, () => lstatSync(directory.at(name)))
+        : entry
+    if (found === null) return false
+    const oddity = oddityOf(found, depth, isWanted)
+    if (oddity !== null) this.#tell(path, oddity, null)
+    else if (found.isFile() && isWanted) this.#candidates.push(toCandidate(path, found as Stats))
+    return depth > 0 && found.isDirectory()
+  }
+
+  /** Null for what cannot be looked at; one unreadable folder or file does not keep the others from their way. */
+  #unlessFailing<T>(path: string, act: () => T): T | null {
+    try {
+      return act()
+    } catch (thrown) {
+      this.#tell(path, 'cannot look at it', thrown)
+      return null
+    }
+  }
+
+  #tell(path: string, text: string, thrown: unknown): void {
+    // It has gone meanwhile.
+    if (thrown !== null && (isMissing(thrown) || thrown instanceof NoDirectory)) return
+    this.#oddities.push({ path, text, failure: thrown === null ? null : failureOf(thrown) })
   }
 }
 
 /** Why an entry is never taken although somebody may wait for it. Files that the pattern leaves out are none. */
-function oddityOf(options: ScanOptions, entry: Entry, depth: number): string | null {
-  if (!isUtf8(entry.name)) return 'the name is not UTF-8, it is not taken'
-  if (entry.isDirectory())
+function oddityOf(found: Stats | Entry, depth: number, isWanted: boolean): string | null {
+  if (found.isDirectory())
     return depth === 0 ? 'the directory lies deeper than path_pattern says, its files are not taken' : null
-  if (!options.matches(entry.name.toString())) return null
-  if (entry.isSymbolicLink()) return 'symbolic links are not followed, it is not taken'
-  if (!entry.isFile()) return 'it is no regular file, it is not taken'
+  if (!isWanted) return null
+  if (found.isSymbolicLink()) return 'symbolic links are not followed, it is not taken'
+  if (!found.isFile()) return 'it is no regular file, it is not taken'
   return depth > 0 ? 'the file lies less deep than path_pattern says, it is not taken' : null
+}
+
+function* entriesOf(directory: Directory): Generator<Entry, void, void> {
+  // As bytes: a name that is not UTF-8 has no string that leads to it. The types know no such encoding here.
+  const options = { encoding: 'buffer' as BufferEncoding, bufferSize: BUFFERED_NAMES }
+  let open: Dir
+  try {
+    open = opendirSync(directory.at('.'), options)
+  } catch (thrown) {
+    throw directory.told(thrown)
+  }
+  try {
+    for (let entry = open.readSync(); entry !== null; entry = open.readSync()) yield entry as unknown as Entry
+  } finally {
+    open.closeSync()
+  }
+}
+
+function isUnknown(entry: Entry): boolean {
+  return !(
+    entry.isFile() ||
+    entry.isDirectory() ||
+    entry.isSymbolicLink() ||
+    entry.isFIFO() ||
+    entry.isSocket() ||
+    entry.isBlockDevice() ||
+    entry.isCharacterDevice()
+  )
+}
+
+export function failureOf(thrown: unknown): { code: string; message: string } {
+  const message = thrown instanceof Error ? thrown.message : String(thrown)
+  return { code: codeOf(thrown) ?? message, message }
 }
 
 const escaped = (name: Buffer): string =>
@@ -88,50 +180,7 @@ const escaped = (name: Buffer): string =>
     .toString('latin1')
     .replaceAll(/[^ -~]/g, (byte) => `\\x${byte.charCodeAt(0).toString(16).padStart(2, '0')}`)
 
-/** Null for what cannot be looked at; one unreadable folder or file does not keep the others from their way. */
-async function unlessFailing<T>(
-  options: ScanOptions,
-  path: string,
-  act: () => Promise<T>,
-): Promise<T | null> {
-  try {
-    return await act()
-  } catch (error) {
-    if (!isMissing(error)) options.warnings.warn(path, error, 'cannot look at it')
-    return null
-  }
-}
-
-/** Null when it has gone meanwhile, or is no regular file any more. */
-export async function lookAt(path: string): Promise<Stats | null> {
-  try {
-    const stats = await lstat(path)
-    return stats.isFile() ? stats : null
-  } catch (error) {
-    if (isMissing(error)) return null
-    throw error
-  }
-}
-
-function isMissing(error: unknown): boolean {
-  const { code } = error as NodeJS.ErrnoException
-  return code === 'ENOENT' || code === 'ENOTDIR'
-}
-
-export function toCandidate(path: string, { size, mtimeMs, ino }: Stats): Candidate {
-  return { path, name: path.slice(path.lastIndexOf('/') + 1), size, mtimeMs, ino }
-}
-
-export function sameFile(one: Candidate, other: Candidate): boolean {
-  return (
-    one.path === other.path &&
-    one.size === other.size &&
-    one.mtimeMs === other.mtimeMs &&
-    one.ino === other.ino
-  )
-}
-
 /** How many directories a pattern puts above a file. */
 export function depthOf(pathPattern: string): number {
-  return pathPattern.replaceAll(sep, '/').split('/').length - 1
+  return pathPattern.split('/').length - 1
 }

@@ -1,4 +1,4 @@
-import { isAbsolute, relative, resolve, sep } from 'node:path'
+import { resolve } from 'node:path'
 import { z } from 'zod'
 import { recordName } from '../../runtime/endpoint/record-rules.ts'
 import {
@@ -6,6 +6,7 @@ import {
   maxConcurrentDeliveries,
   retrySettings,
 } from '../../storage/plugins/target-settings.ts'
+import { isWithin } from './within.ts'
 
 /** The settings of the file plugin types. */
 
@@ -53,7 +54,7 @@ const pollerProperties = {
     .meta({ examples: ['/srv/waybill/outbox'] }),
   processed_directory: directory
     .describe(
-      'Directory that files are moved to when their message is accepted. Not `base_directory` nor one that it lies in.',
+      'Directory that files are moved to when their message is accepted. Not `base_directory` nor one that it lies in. A file system that is mounted here must be there when the instance starts; when it goes away later, files wait for ten minutes.',
     )
     .meta({ examples: ['/srv/waybill/processed'] }),
   error_directory: z
@@ -119,12 +120,6 @@ export const filePollerSettings = z
     }
   })
   .describe('Takes files in from a directory that it looks into again and again.')
-
-/** Whether an absolute path is another one or lies below it. */
-export function isWithin(path: string, other: string): boolean {
-  const way = relative(other, path)
-  return way !== '..' && !way.startsWith(`..${sep}`) && !isAbsolute(way)
-}
 
 export type FilePollerSettings = z.output<typeof filePollerSettings>
 

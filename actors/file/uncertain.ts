@@ -1,4 +1,4 @@
-import { sameFile, type Candidate } from './scan.ts'
+import { sameFile, type Candidate } from './candidate.ts'
 
 /** By then no statement runs any more whose connection broke: the server ends each after a minute. */
 const CERTAIN_AFTER_MS = 120_000

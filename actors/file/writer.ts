@@ -1,48 +1,111 @@
-import { Readable } from 'node:stream'
+import { resolve } from 'node:path'
+import type { Pool } from 'pg'
+import { reasonOf } from '../../runtime/errors.ts'
 import type { ActorContext, RunningActor } from '../../runtime/thread/actor.ts'
 import { openStorage, type ProcessFacts } from '../../storage/access.ts'
-import { Consumer, DELIVERED } from '../../storage/exchange/consumer.ts'
+import { Consumer, DELIVERED, type AttemptResult } from '../../storage/exchange/consumer.ts'
+import { claimedBytes, openDelivered } from '../../storage/payloads/delivered-payload.ts'
+import type { PayloadStore } from '../../storage/payloads/store.ts'
+import { isUnavailable } from '../../storage/postgres/unavailable.ts'
 import { openDeliveries, type ClaimedDelivery } from '../../storage/sql/claim.ts'
-import { openStage } from '../../storage/payloads/journal.ts'
+import { FolderCaller, type Caller } from './folder-caller.ts'
 import { safeName } from './names.ts'
 import { fillPath } from './pattern.ts'
-import { Publisher } from './publish.ts'
+import type { Publication } from './publish.ts'
 import type { FileWriterSettings } from './settings.ts'
+import type { WriterOperations } from './writer-operations.ts'
 
 /** Runs a `file-writer`: puts each message's payload as a file into a folder. */
 export default async function start(context: ActorContext<FileWriterSettings>): Promise<RunningActor> {
   const { settings, name, log } = context
-  const access = context.process as ProcessFacts
-  const publisher = await Publisher.open(settings.base_directory)
-  const { pool, payloads, close } = await openStorage(access, { log, name, poolSize: 2 })
-  await publisher.sweep((ids) => openDeliveries(pool, ids))
-
-  const consumer = await Consumer.start({
+  const opening = resolve(settings.base_directory)
+  const folder = new FolderCaller<WriterOperations>({ role: 'writer', opening, log })
+  await folder.call('open', opening)
+  const { pool, payloads, close } = await openStorage(context.process as ProcessFacts, {
+    log,
+    name,
+    poolSize: 2,
+  })
+  await sweep(folder.call, pool).catch((error: unknown) => {
+    // Traces that stay do no harm; a database that is away must not end the start.
+    if (!isUnavailable(error)) throw error
+    log.warn({ reason: reasonOf(error) }, 'the traces of settled deliveries stay until the next start')
+  })
+  const writer = new Writer({ folder: folder.call, pool, payloads, settings })
+  const consumer = Consumer.start({
     context,
     pool,
-    nodeId: access.nodeId,
     concurrency: settings.max_concurrent_deliveries,
     retry: settings,
-    deliver: async (delivery) => {
-      await publisher.publish({
-        deliveryId: delivery.id,
-        fencing: delivery.fencing,
-        path: pathOf(settings.path_pattern, delivery),
-        onConflict: settings.on_conflict,
-        open: async () =>
-          delivery.unpacked === null
-            ? openStage(pool, payloads, delivery.message_id, 'unpacked')
-            : Readable.from([delivery.unpacked], { objectMode: false }),
-      })
-      return DELIVERED
+    deliver: (delivery) => writer.deliver(delivery),
+    finished: async (delivery) => {
+      await folder.call('finished', delivery.id)
     },
-    finished: (delivery) => publisher.finished(delivery.id),
   })
   return {
     stop: async () => {
       await consumer.stop()
+      await folder.close()
       await close()
     },
+  }
+}
+
+/** Removes the traces of all deliveries but those that are not settled. */
+async function sweep(folder: Caller<WriterOperations>, pool: Pool): Promise<void> {
+  const traced = await folder('traced', null)
+  if (traced.length === 0) return
+  const open = await openDeliveries(pool, traced)
+  for (const id of traced) if (!open.has(id)) await folder('finished', id)
+}
+
+interface WriterParts {
+  readonly folder: Caller<WriterOperations>
+  readonly pool: Pool
+  readonly payloads: PayloadStore
+  readonly settings: FileWriterSettings
+}
+
+class Writer {
+  readonly #parts: WriterParts
+
+  constructor(parts: WriterParts) {
+    this.#parts = parts
+  }
+
+  async deliver(delivery: ClaimedDelivery): Promise<AttemptResult> {
+    const { settings, folder } = this.#parts
+    const publication: Publication = {
+      deliveryId: delivery.id,
+      fencing: delivery.fencing,
+      isRepeat: delivery.attempts > 1,
+      path: pathOf(settings.path_pattern, delivery),
+      onConflict: settings.on_conflict,
+    }
+    const bytes = claimedBytes(delivery)
+    if (bytes === null) await this.#publish(publication, delivery)
+    else await folder('publishWhole', { publication, bytes })
+    return DELIVERED
+  }
+
+  /** A large file part by part; one that turns out to be damaged is not published. */
+  async #publish(publication: Publication, delivery: ClaimedDelivery): Promise<void> {
+    const { folder, pool, payloads } = this.#parts
+    const { deliveryId, fencing } = publication
+    const source = await openDelivered(pool, payloads, delivery)
+    try {
+      if (!(await folder('begin', publication))) return
+      try {
+        for await (const bytes of source as AsyncIterable<Buffer>)
+          await folder('write', { deliveryId, fencing, bytes })
+      } catch (error) {
+        await folder('abandon', { deliveryId, fencing }).catch(() => undefined)
+        throw error
+      }
+      await folder('publish', { deliveryId, fencing })
+    } finally {
+      source.destroy()
+    }
   }
 }
 

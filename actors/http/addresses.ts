@@ -28,15 +28,41 @@ const REFUSED = refusedAddresses()
 function refusedAddresses(): BlockList {
   const refused = new BlockList()
   for (const [network, bits] of NETWORKS_6) refused.addSubnet(network, bits, 'ipv6')
-  for (const [network, bits] of NETWORKS_4) {
-    refused.addSubnet(network, bits, 'ipv4')
-    const written = inHexadecimal(network)
-    // As IPv6 writes them: mapped and compatible (RFC 4291 §2.5.5), translated (RFC 6052 §2.1), in 6to4 (RFC 3056 §2).
-    for (const prefix of ['::ffff:', '::', '64:ff9b::'])
-      refused.addSubnet(prefix + written, 96 + bits, 'ipv6')
-    refused.addSubnet(`2002:${written}::`, 16 + bits, 'ipv6')
-  }
+  for (const [network, bits] of NETWORKS_4) add4(refused, network, bits)
   return refused
+}
+
+function add4(refused: BlockList, network: string, bits: number): void {
+  refused.addSubnet(network, bits, 'ipv4')
+  const written = inHexadecimal(network)
+  // As IPv6 writes them: mapped and compatible (RFC 4291 §2.5.5), translated (RFC 6052 §2.1), in 6to4 (RFC 3056 §2).
+  for (const prefix of ['::ffff:', '::', '64:ff9b::']) refused.addSubnet(prefix + written, 96 + bits, 'ipv6')
+  refused.addSubnet(`2002:${written}::`, 16 + bits, 'ipv6')
+}
+
+/** Whether an address is never connected to. */
+export type Refused = (address: string) => boolean
+
+/** A network as it is written: an address, or one with the number of its leading bits, `10.0.0.0/8`. */
+export function parseNetwork(text: string): { readonly address: string; readonly bits: number } | null {
+  const [, address = '', length] = /^([^/%]+)(?:\/(\d{1,3}))?$/.exec(text) ?? []
+  const family = isIP(address)
+  if (family === 0) return null
+  const most = family === 6 ? 128 : 32
+  const bits = length === undefined ? most : Number(length)
+  return bits <= most ? { address, bits } : null
+}
+
+/** What an instance refuses: these networks beside those that are refused always. */
+export function refusing(networks: readonly string[]): Refused {
+  const more = new BlockList()
+  for (const text of networks) {
+    const network = parseNetwork(text)
+    if (network === null) throw new Error(`${text} is no network`)
+    if (isIP(network.address) === 4) add4(more, network.address, network.bits)
+    else more.addSubnet(network.address, network.bits, 'ipv6')
+  }
+  return (address) => isRefusedAddress(address) || isIn(more, address)
 }
 
 /** `169.254.1.2` as `a9fe:0102`. */
@@ -49,36 +75,46 @@ function inHexadecimal(address: string): string {
 
 /** Whether an IP address is one that is never connected to. */
 export function isRefusedAddress(address: string): boolean {
+  return isIn(REFUSED, address)
+}
+
+/** What is no address counts as one that is refused. */
+function isIn(list: BlockList, address: string): boolean {
   const [withoutZone = ''] = address.split('%', 1)
   const family = isIP(withoutZone)
-  return family === 0 || REFUSED.check(withoutZone, family === 6 ? 'ipv6' : 'ipv4')
+  return family === 0 || list.check(withoutZone, family === 6 ? 'ipv6' : 'ipv4')
 }
 
 /** Throws for a URL whose host is itself such an address: nothing looks that up. */
-export function refuseAddressOf(url: URL): void {
+export function refuseAddressOf(url: URL, isRefused: Refused = isRefusedAddress): void {
   const host = url.hostname.replace(/^\[(.*)\]$/, '$1')
-  if (isIP(host) !== 0 && isRefusedAddress(host)) throw refusal(host)
+  if (isIP(host) !== 0 && isRefused(host)) throw refusal(host, isRefusedAddress(host))
 }
 
-function refusal(host: string): PermanentFailure {
+function refusal(host: string, always: boolean): PermanentFailure {
   return new PermanentFailure(
-    `${host} is a link-local address or a metadata service, which is never connected to`,
+    always
+      ? `${host} is a link-local address or a metadata service, which is never connected to`
+      : `${host} is in a network that the settings refuse`,
   )
 }
 
-type Resolver = (
+export type Resolver = (
   host: string,
   options: { readonly all: true; readonly family?: number; readonly hints?: number },
   answer: (error: Error | null, addresses: readonly LookupAddress[]) => void,
 ) => void
 
-const resolveBySystem: Resolver = (host, options, answer) => systemLookup(host, options, answer)
+export const resolveBySystem: Resolver = (host, options, answer) => systemLookup(host, options, answer)
 
 /**
  * The look-up for a connection, without the addresses that are refused. The connection goes to one of the addresses
  * that it answers, and nothing asks a second time: a name cannot be one address here and another one there.
  */
-export function allowedLookup(resolve: Resolver = resolveBySystem): LookupFunction {
+export function allowedLookup(
+  resolve: Resolver = resolveBySystem,
+  isRefused: Refused = isRefusedAddress,
+): LookupFunction {
   return (host, options, answer) => {
     const family = options.family === 'IPv4' ? 4 : options.family === 'IPv6' ? 6 : options.family
     const asked = {
@@ -87,10 +123,17 @@ export function allowedLookup(resolve: Resolver = resolveBySystem): LookupFuncti
       ...(options.hints === undefined ? {} : { hints: options.hints }),
     } as const
     resolve(host, asked, (error, addresses) => {
-      const allowed = addresses?.filter(({ address }) => !isRefusedAddress(address)) ?? []
+      const allowed = addresses?.filter(({ address }) => !isRefused(address)) ?? []
       const [first] = allowed
       if (error !== null) answer(error, '')
-      else if (first === undefined) answer(refusal(host), '')
+      else if (first === undefined)
+        answer(
+          refusal(
+            host,
+            (addresses ?? []).every(({ address }) => isRefusedAddress(address)),
+          ),
+          '',
+        )
       else if (options.all === true) answer(null, allowed)
       else answer(null, first.address, first.family)
     })

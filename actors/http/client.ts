@@ -8,7 +8,8 @@ import {
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { allowedLookup, refuseAddressOf } from './addresses.ts'
+import { crashPoint } from '../../runtime/crash-point.ts'
+import { allowedLookup, refuseAddressOf, refusing, resolveBySystem, type Refused } from './addresses.ts'
 
 /** The body of an answer says nothing to us. So much of it is read, so that the connection can serve again. */
 const MAX_DROPPED_BYTES = 64 * 1024
@@ -38,8 +39,11 @@ export interface HttpAnswer {
 export class HttpClient {
   readonly #http: HttpAgent
   readonly #https: HttpsAgent
+  readonly #isRefused: Refused
 
-  constructor(maxConnections: number) {
+  /** @param refusedNetworks never connected to, beside those that never are. */
+  constructor(maxConnections: number, refusedNetworks: readonly string[] = []) {
+    this.#isRefused = refusing(refusedNetworks)
     const options = {
       keepAlive: true,
       maxSockets: maxConnections,
@@ -56,12 +60,12 @@ export class HttpClient {
     try {
       signal.throwIfAborted()
       const url = new URL(request.url)
-      refuseAddressOf(url)
+      refuseAddressOf(url, this.#isRefused)
       const secure = url.protocol === 'https:'
       const options = {
         method: request.method,
         agent: secure ? this.#https : this.#http,
-        lookup: allowedLookup(),
+        lookup: allowedLookup(resolveBySystem, this.#isRefused),
         headers: [
           ...headers,
           ['Host', url.host] as const,
@@ -152,7 +156,10 @@ function boundTimes(sending: ClientRequest, request: OutgoingRequest, secure: bo
     if (sending.reusedSocket) begin()
     else socket.once(secure ? 'secureConnect' : 'connect', begin)
   })
-  sending.on('finish', progress)
+  sending.on('finish', () => {
+    crashPoint('http-poster.sent')
+    progress()
+  })
   return { progress, end: () => clearTimeout(timer) }
 }
 

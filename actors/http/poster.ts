@@ -1,13 +1,12 @@
 import { STATUS_CODES } from 'node:http'
-import { Readable } from 'node:stream'
 import type { Pool } from 'pg'
 import type { Clock } from '../../runtime/clock.ts'
+import { crashPoint } from '../../runtime/crash-point.ts'
 import type { ActorContext, RunningActor } from '../../runtime/thread/actor.ts'
 import { openStorage, type ProcessFacts } from '../../storage/access.ts'
 import { Consumer, DELIVERED, type AttemptResult } from '../../storage/exchange/consumer.ts'
 import { outcomeOfFailure, PermanentFailure } from '../../storage/exchange/retry.ts'
-import type { StoredStage } from '../../storage/exchange/stages.ts'
-import { openStage } from '../../storage/payloads/journal.ts'
+import { openDelivered } from '../../storage/payloads/delivered-payload.ts'
 import type { PayloadStore } from '../../storage/payloads/store.ts'
 import type { ClaimedDelivery } from '../../storage/sql/claim.ts'
 import type { Outcome } from '../../storage/sql/settle.ts'
@@ -24,14 +23,13 @@ export default async function start(context: ActorContext<HttpPosterSettings>): 
   const { settings, name, log, clock } = context
   const facts = context.process as ProcessFacts
   const { pool, payloads, close } = await openStorage(facts, { log, name, poolSize: 2 })
-  const client = new HttpClient(settings.max_concurrent_deliveries)
+  const client = new HttpClient(settings.max_concurrent_deliveries, settings.refused_networks)
   const cutOff = new AbortController()
   const { product } = facts
   const poster = new Poster({ pool, payloads, client, product, settings, clock, signal: cutOff.signal })
-  const consumer = await Consumer.start({
+  const consumer = Consumer.start({
     context,
     pool,
-    nodeId: facts.nodeId,
     concurrency: settings.max_concurrent_deliveries,
     retry: settings,
     deliver: (delivery) => poster.deliver(delivery),
@@ -82,6 +80,7 @@ class Poster {
   async deliver(delivery: ClaimedDelivery): Promise<AttemptResult> {
     try {
       const answer = await this.#send(delivery)
+      crashPoint('http-poster.answered')
       if (answer.status >= 200 && answer.status < 300) return DELIVERED
       throw this.#failureOf(answer)
     } catch (thrown) {
@@ -91,30 +90,23 @@ class Poster {
   }
 
   async #send(delivery: ClaimedDelivery): Promise<HttpAnswer> {
-    const { client, settings, signal } = this.#options
+    const { pool, payloads, client, settings, signal } = this.#options
     const stage = delivery.payloads['unpacked']
     if (stage === undefined) throw new PermanentFailure('The message has no payload')
     return client.send({
       method: settings.method,
       url: settings.url,
-      headers: await this.#headersOf(delivery, stage),
+      headers: await this.#headersOf(delivery),
       bodyBytes: stage.size_bytes,
-      body: await this.#open(delivery, stage),
+      body: await openDelivered(pool, payloads, delivery),
       connectTimeoutMs: settings.connect_timeout_seconds * 1000,
       responseTimeoutMs: settings.response_timeout_seconds * 1000,
       signal,
     })
   }
 
-  /** A payload that was damaged in the store ends with an error. */
-  async #open({ message_id, unpacked }: ClaimedDelivery, { sha256 }: StoredStage): Promise<Readable> {
-    const { pool, payloads } = this.#options
-    if (unpacked !== null) return Readable.from([unpacked], { objectMode: false })
-    return openStage(pool, payloads, message_id, 'unpacked', { sha256 })
-  }
-
-  async #headersOf(delivery: ClaimedDelivery, stage: StoredStage): Promise<[string, string][]> {
-    const { settings, product, clock } = this.#options
+  async #headersOf(delivery: ClaimedDelivery): Promise<[string, string][]> {
+    const { pool, payloads, settings, product, clock } = this.#options
     const { http_headers, http_basic_username, http_basic_password, signing_secret } = settings
     const headers: [string, string][] = http_headers.map(({ name, value }) => [name, value])
     if (!headers.some(([name]) => name.toLowerCase() === 'user-agent')) headers.push(['User-Agent', product])
@@ -129,7 +121,7 @@ class Poster {
     headers.push(['webhook-id', id], ['webhook-timestamp', String(timestamp)])
     if (signing_secret !== '') {
       // The signature is a header and so comes before the body: the body is read twice, and never held.
-      const body = await this.#open(delivery, stage)
+      const body = await openDelivered(pool, payloads, delivery)
       const signature = await signatureOf({ key: signingKey(signing_secret), id, timestamp, body })
       headers.push(['webhook-signature', signature])
     }
@@ -143,7 +135,7 @@ class Poster {
     if (status >= 400 && status < 500 && ![408, 425, 429].includes(status))
       return new PermanentFailure(answered)
     const asked = status === 429 || status === 503 ? headers['retry-after'] : undefined
-    const waitSeconds = secondsToWait(asked, this.#options.clock.now())
+    const waitSeconds = secondsToWait(asked, headers.date, this.#options.clock.now())
     return waitSeconds === null ? new Error(answered) : new Unavailable(answered, waitSeconds)
   }
 

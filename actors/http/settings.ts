@@ -8,6 +8,7 @@ import {
   requestTimeouts,
   retrySettings,
 } from '../../storage/plugins/target-settings.ts'
+import { parseNetwork } from './addresses.ts'
 import { checkHeaders } from './credentials.ts'
 import { SIGNATURE_HEADERS, signingSecret } from './signature.ts'
 
@@ -41,6 +42,21 @@ export const httpPosterSettings = z
       .describe("Content-Type of the requests; empty for each message's own.")
       .meta({ examples: ['application/edifact'] }),
     signing_secret: signingSecret,
+    refused_networks: z
+      .array(
+        z
+          .string()
+          .max(50)
+          .refine((text) => parseNetwork(text) !== null, {
+            error: 'must be an IP address, or a network such as 10.0.0.0/8',
+          }),
+      )
+      .max(100)
+      .default([])
+      .describe(
+        'Networks that are never connected to, wherever the name in the URL leads; checked with each connection. Link-local addresses and metadata services of clouds are always refused.',
+      )
+      .meta({ examples: [['10.0.0.0/8', 'fd00::/8']] }),
     max_concurrent_deliveries: maxConcurrentDeliveries(5),
     ...requestTimeouts,
     ...retrySettings,

@@ -1,16 +1,18 @@
 import { chmod, chown, mkdir, readdir, symlink, utimes, writeFile, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import type { Pool, QueryConfig } from 'pg'
+import type { Pool, PoolClient, QueryConfig } from 'pg'
 import t, { type Test } from 'tap'
 import { Intake } from '../../../actors/file/intake.ts'
-import { scan, type Candidate } from '../../../actors/file/scan.ts'
+import type { Candidate } from '../../../actors/file/candidate.ts'
+import { errorOf } from '../../../actors/file/folder-caller.ts'
 import { Warnings } from '../../../actors/file/warnings.ts'
 import { createLog } from '../../../runtime/log.ts'
 import { LocalStore } from '../../../storage/payloads/local-store.ts'
-import { query } from '../../../storage/postgres/pool.ts'
+import { query, transaction } from '../../../storage/postgres/pool.ts'
 import { createTestDatabase } from '../../support/database.ts'
 import { isRoot, ORDINARY_USER, temporaryDirectory } from '../../support/processes.ts'
 import { routesTo } from '../../storage/exchange/fixture.ts'
+import { openLocalFolder } from './local-folder.ts'
 
 type Fault = 'lose the answer of accept' | 'fail dispatch' | 'fail accept'
 
@@ -40,26 +42,36 @@ async function begin(t: Test) {
   }
   const warnings = new Warnings(log)
   const faults = new Set<Fault>()
+  const folder = openLocalFolder({
+    baseDirectory: base,
+    processedDirectory: processed,
+    errorDirectory: errors,
+    depth: 1,
+    filePattern: '*.*',
+  })
+  const onBrokenLine = faulty(pool, faults)
   const open = () =>
     new Intake({
-      pool: faulty(pool, faults),
+      pool: onBrokenLine,
       store,
       source: 'source',
-      baseDirectory: base,
-      processedDirectory: processed,
-      errorDirectory: errors,
+      folder,
+      lease: { assertHeld: () => undefined, commit: (work) => transaction(onBrokenLine, work) },
       partiesOf: ({ path }) => ({ from: 'acme', to: dirname(path) }),
       warnings,
     })
   let intake = open()
-  const scanOptions = {
-    baseDirectory: base,
-    depth: 1,
-    excluded: new Set<string>(),
-    matches: () => true,
-    warnings,
+  const look = async (): Promise<Candidate[]> => {
+    const found: Candidate[] = []
+    for (let page = await folder('look', { begin: true }); page !== null;) {
+      found.push(...page.candidates)
+      intake.noteLeft(page.left)
+      for (const { path, text, failure } of page.oddities)
+        warnings.warn(path, failure === null ? null : errorOf(failure), text)
+      page = await folder('look', { begin: false })
+    }
+    return found.toSorted((one, other) => (one.path < other.path ? -1 : 1))
   }
-  const look = (): Promise<Candidate[]> => scan(scanOptions)
   return {
     pool,
     directory,
@@ -98,22 +110,34 @@ async function begin(t: Test) {
 /** The driver's pool on a line that breaks at chosen statements. */
 function faulty(pool: Pool, faults: Set<Fault>): Pool {
   const broken = () => new Error('Connection terminated unexpectedly')
-  return new Proxy(pool, {
-    get: (target, key) => {
-      if (key !== 'query') return Reflect.get(target, key) as unknown
-      return async (config: QueryConfig) => {
-        if (config.name === 'dispatch' && faults.delete('fail dispatch')) throw broken()
-        if (config.name === 'accept' && faults.delete('fail accept'))
-          return target.query('select 1 from nothing_of_this_name')
-        const result = await target.query<object>(config)
-        if (config.name === 'accept' && faults.delete('lose the answer of accept')) throw broken()
-        return result
-      }
-    },
-  })
+  const onLine = <T extends Pool | PoolClient>(line: T, more: (key: string | symbol) => unknown): T =>
+    new Proxy(line, {
+      get: (target, key) => {
+        if (key !== 'query') return more(key)
+        return async (config: QueryConfig | string) => {
+          const name = typeof config === 'string' ? config : config.name
+          if (name === 'dispatch' && faults.delete('fail dispatch')) throw broken()
+          if (name === 'accept' && faults.delete('fail accept'))
+            return target.query('select 1 from nothing_of_this_name')
+          const result = await target.query<object>(config as QueryConfig)
+          if (name === 'commit' && faults.delete('lose the answer of accept')) throw broken()
+          return result
+        }
+      },
+    })
+  const bound = (target: object, key: string | symbol): unknown => {
+    const value = Reflect.get(target, key) as unknown
+    return typeof value === 'function' ? (value.bind(target) as unknown) : value
+  }
+  return onLine(pool, (key) =>
+    key === 'connect'
+      ? async () => {
+          const client = await pool.connect()
+          return onLine(client, (each) => bound(client, each))
+        }
+      : bound(pool, key),
+  )
 }
-
-const rootTest = isRoot ? t.test.bind(t) : undefined
 
 void t.test('a file that cannot be moved is one message, is told once and holds nobody up', async (t) => {
   const box = await begin(t)
@@ -206,22 +230,24 @@ void t.test('what was stored for an acceptance that failed is deleted', async (t
   t.same(await box.messages(), ['large.edi InProgress'])
 })
 
-// Root reads everything, so root gives its rights up for the moment; nobody else can make a file it cannot read and
-// delete it again.
-void rootTest?.('files and folders that cannot be read are told once and hold nobody up', async (t) => {
+// Root reads everything, so root gives its rights up for the moment.
+void t.test('files and folders that cannot be read are told once and hold nobody up', async (t) => {
   const box = await begin(t)
   for (const name of ['globex/a.edi', 'globex/b.edi', 'closed/c.edi']) await box.put(name)
   await box.put('globex/large.edi', 'x'.repeat(300_000))
   await chmod(join(box.base, 'globex/a.edi'), 0)
   await chmod(join(box.base, 'closed'), 0)
-  const all = await readdir(box.directory, { recursive: true })
-  for (const path of ['', ...all]) await chown(join(box.directory, path), ORDINARY_USER, ORDINARY_USER)
-  process.seteuid?.(ORDINARY_USER)
+  if (isRoot) {
+    const all = await readdir(box.directory, { recursive: true })
+    for (const path of ['', ...all]) await chown(join(box.directory, path), ORDINARY_USER, ORDINARY_USER)
+    process.seteuid?.(ORDINARY_USER)
+  }
   try {
     await box.round()
     await box.round()
   } finally {
-    process.seteuid?.(0)
+    if (isRoot) process.seteuid?.(0)
+    await chmod(join(box.base, 'closed'), 0o700)
   }
   t.same(await box.messages(), ['b.edi InProgress', 'large.edi InProgress'])
   t.same(

@@ -42,3 +42,33 @@ void t.test('file patterns know * and ?, and *.* is every file', async (t) => {
   t.notOk(nameMatcher('[a].edi')('a.edi'))
   t.ok(nameMatcher('[a].edi')('[a].edi'))
 })
+
+/** The plain meaning of a file pattern, however long it takes. */
+function means(pattern: string, name: string): boolean {
+  if (pattern === '') return name === ''
+  const [first, rest] = [pattern[0], pattern.slice(1)]
+  if (first === '*') return means(rest, name) || (name !== '' && means(pattern, name.slice(1)))
+  return name !== '' && (first === '?' || first === name[0]) && means(rest, name.slice(1))
+}
+
+void t.test('a file pattern means what it says, however its stars lie', async (t) => {
+  const pattern = fc.string({ unit: fc.constantFrom('a', 'b', '*', '?', '.'), maxLength: 8 })
+  const name = fc.string({ unit: fc.constantFrom('a', 'b', '.'), maxLength: 8 })
+  t.doesNotThrow(() =>
+    fc.assert(
+      fc.property(
+        pattern,
+        name,
+        (each, text) => each === '*.*' || nameMatcher(each)(text) === means(each, text),
+      ),
+      { numRuns: 2_000 },
+    ),
+  )
+  t.ok(nameMatcher('?.edi')('😀.edi'), 'a character is one, however it is encoded')
+})
+
+void t.test('no pattern takes long, whatever the name is', async (t) => {
+  // With an expression this takes longer than the universe is old.
+  const matches = nameMatcher(`${'*a'.repeat(99)}b`)
+  for (let index = 0; index < 1_000; index += 1) t.notOk(matches('a'.repeat(255)) && 'it ends with b')
+})

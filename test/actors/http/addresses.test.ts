@@ -2,7 +2,13 @@ import type { LookupAddress } from 'node:dns'
 import { once } from 'node:events'
 import { createServer, request } from 'node:http'
 import t from 'tap'
-import { allowedLookup, isRefusedAddress, refuseAddressOf } from '../../../actors/http/addresses.ts'
+import {
+  allowedLookup,
+  isRefusedAddress,
+  parseNetwork,
+  refuseAddressOf,
+  refusing,
+} from '../../../actors/http/addresses.ts'
 
 t.test('link-local addresses and metadata services are refused, however they are written', async (t) => {
   for (const address of [
@@ -112,4 +118,46 @@ t.test('a name is looked up once: the connection goes to the address that was ch
   })
   t.equal(status, 200)
   t.equal(asked, 1)
+})
+
+t.test('an operator may refuse more networks, however their addresses are written', async (t) => {
+  const isRefused = refusing(['10.0.0.0/8', '127.0.0.1', 'fd00::/8'])
+  for (const address of ['10.1.2.3', '::ffff:10.1.2.3', '127.0.0.1', 'fd12::1', '169.254.169.254', 'nothing'])
+    t.ok(isRefused(address), address)
+  for (const address of ['11.1.2.3', '127.0.0.2', '::1', 'fc00::1', '203.0.113.7'])
+    t.notOk(isRefused(address), address)
+  t.throws(() => refuseAddressOf(new URL('http://10.1.2.3/'), isRefused), {
+    name: 'PermanentFailure',
+    message: /settings/,
+  })
+  const lookup = allowedLookup(
+    (_host, _options, answer) =>
+      answer(null, [
+        { address: '10.1.2.3', family: 4 },
+        { address: '192.0.2.1', family: 4 },
+      ]),
+    isRefused,
+  )
+  const found = await new Promise((resolve, reject) => {
+    lookup('partner.example', { all: true }, (error, addresses) =>
+      error === null ? resolve(addresses) : reject(error),
+    )
+  })
+  t.same(found, [{ address: '192.0.2.1', family: 4 }])
+})
+
+t.test('a network is an address, or one with the number of its leading bits', async (t) => {
+  t.same(parseNetwork('10.0.0.0/8'), { address: '10.0.0.0', bits: 8 })
+  t.same(parseNetwork('::1'), { address: '::1', bits: 128 })
+  for (const text of [
+    '',
+    '10.0.0.0/33',
+    'fd00::/129',
+    '10.0.0/8',
+    'example.com',
+    '10.0.0.0/',
+    '/8',
+    'fe80::1%eth0',
+  ])
+    t.equal(parseNetwork(text), null, text)
 })

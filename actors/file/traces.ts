@@ -1,0 +1,61 @@
+import { lstatSync, readdirSync, renameSync, rmSync } from 'node:fs'
+import { isMissing, type Directory } from './directory.ts'
+
+/**
+ * What deliveries leave in the workshop until they are settled, `<delivery>.<fencing number>.<kind>`: a draft (`part`)
+ * that is not published while it has one name alone; one that was, under `done`; a mark (`naming`) that is set before a
+ * draft itself gets the final name, so that a mark without a draft says that it was published; and a draft that a later
+ * claim has taken away (`void`).
+ */
+interface Trace {
+  readonly name: string
+  readonly deliveryId: number
+  readonly fencing: number
+  readonly kind: string
+}
+
+const TRACE = /^(\d+)\.(\d+)\.(part|done|naming|void)$/
+/** Looks, for one that changes while it is looked at. */
+const MAX_LOOKS = 5
+
+export function tracesOf(workshop: Directory, deliveryId: number | null): Trace[] {
+  return readdirSync(workshop.at('.')).flatMap((name) => {
+    const [, id, fencing, kind = ''] = TRACE.exec(name) ?? []
+    if (id === undefined || (deliveryId !== null && Number(id) !== deliveryId)) return []
+    return [{ name, deliveryId: Number(id), fencing: Number(fencing), kind }]
+  })
+}
+
+export function removeTraces(workshop: Directory, deliveryId: number, keepFencing?: number): void {
+  for (const { name, fencing } of tracesOf(workshop, deliveryId))
+    if (fencing !== keepFencing) rmSync(workshop.at(name), { force: true })
+}
+
+/**
+ * Whether an earlier claim of the delivery has published its file. Its draft is taken away first: from then on it cannot
+ * be published, not even by a process that stood still and comes back.
+ */
+export function wasPublished(workshop: Directory, deliveryId: number): boolean {
+  for (let looks = 0; looks < MAX_LOOKS; looks += 1) {
+    const byClaim = Map.groupBy(tracesOf(workshop, deliveryId), ({ fencing }) => fencing)
+    const found = new Set([...byClaim.values()].map((traces) => judge(workshop, traces)))
+    if (found.has('published')) return true
+    if (!found.has('moving')) return false
+  }
+  throw new Error(`The draft of the delivery ${deliveryId} is being published by another process`)
+}
+
+function judge(workshop: Directory, traces: readonly Trace[]): 'published' | 'not published' | 'moving' {
+  const kinds = new Set(traces.map(({ kind }) => kind))
+  if (kinds.has('done')) return 'published'
+  const draft = traces.find(({ kind }) => kind === 'part' || kind === 'void')
+  if (draft === undefined) return kinds.has('naming') ? 'published' : 'not published'
+  const taken = draft.name.replace(/part$/, 'void')
+  try {
+    if (draft.kind === 'part') renameSync(workshop.at(draft.name), workshop.at(taken))
+    return lstatSync(workshop.at(taken)).nlink > 1 ? 'published' : 'not published'
+  } catch (thrown) {
+    if (isMissing(thrown)) return 'moving'
+    throw workshop.told(thrown)
+  }
+}
