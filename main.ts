@@ -1,18 +1,23 @@
+import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
 import type { Pool } from 'pg'
 import { installedModules } from './actors/registry.ts'
 import { HELP, parseCommand, type Command } from './api/cli/command.ts'
 import { tokenChecker } from './api/rest/authentication/check-token.ts'
 import { authenticator } from './api/rest/caller.ts'
-import { coreEndpoints } from './api/rest/endpoints.ts'
+import { coreEndpoints, type CoreServices } from './api/rest/endpoints.ts'
+import { openEvents } from './api/rest/events.ts'
+import { drainOf, type Drain } from './api/rest/drain.ts'
 import { buildServer, listen } from './api/rest/server.ts'
 import { systemClock } from './runtime/clock.ts'
 import { parseConfig, type Config } from './runtime/config.ts'
 import type { Endpoint } from './runtime/endpoint/endpoint.ts'
 import { describeFailure, OperatorError, WaybillError } from './runtime/errors.ts'
 import { createLog, type Log } from './runtime/log.ts'
+import { endNow } from './runtime/process-end.ts'
 import type { PluginType } from './runtime/module.ts'
-import { Rounds } from './runtime/rounds.ts'
+import { Rounds, type RoundsOptions } from './runtime/rounds.ts'
 import { Supervisor } from './runtime/supervisor/supervisor.ts'
 import type { ProcessFacts } from './storage/access.ts'
 import { AuditLog } from './storage/audit/audit-log.ts'
@@ -23,20 +28,28 @@ import { isAnybodyKnown, openIdentity } from './storage/identity/identity.ts'
 import type { LastUse } from './storage/identity/last-use.ts'
 import { ENTITIES } from './storage/records/entities.ts'
 import { clockRound } from './storage/exchange/clock.ts'
+import { drain } from './storage/exchange/drain.ts'
 import { countRound } from './storage/exchange/count-round.ts'
+import { startWatch } from './storage/exchange/watch.ts'
 import { nodeIdOf } from './storage/data-directory/node-id.ts'
-import type { LocalStore } from './storage/payloads/local-store.ts'
+import { withEarlierStores } from './storage/payloads/earlier-stores.ts'
+import { LeftoverSweep } from './storage/payloads/leftovers.ts'
 import { moverRound } from './storage/payloads/mover.ts'
 import { openPayloadStore } from './storage/payloads/open-store.ts'
 import { StorageTest } from './storage/payloads/storage-test.ts'
+import type { PayloadStore } from './storage/payloads/store.ts'
+import { noteStorage } from './storage/payloads/used-storages.ts'
+import { watchedStore } from './storage/payloads/watched-store.ts'
 import { openDatabase } from './storage/postgres/database.ts'
 import { startEmbedded } from './storage/postgres/embedded.ts'
 import { migrate } from './storage/postgres/migrate.ts'
 import { openPool } from './storage/postgres/pool.ts'
+import { namingOutages } from './storage/postgres/unavailable.ts'
 import { openRecords, type Records } from './storage/records/records.ts'
+import { InstanceList } from './storage/plugins/instance-list.ts'
 import { presentKey } from './storage/secrets/present-key.ts'
 import { SecretBox } from './storage/secrets/secret-box.ts'
-import { storageOf } from './storage/settings/storage-settings.ts'
+import { storageOf, type StorageSettings } from './storage/settings/storage-settings.ts'
 import { statsRound } from './storage/stats/fold.ts'
 
 /** Connections of the API. */
@@ -51,8 +64,6 @@ const PAUSE_AFTER_FAILURE_MS = 1_000
  * machine npm takes its time.
  */
 const ECHO_MS = 1_000
-/** A payload draft that nobody wrote to for so long was left by a process that was killed. */
-const ABANDONED_DRAFT_MS = 24 * 3_600_000
 const VERSION = versionOf()
 const FIRST_TOKEN =
   'Nobody can use the API yet. A first API token: npx waybill token create --service-account ops --label first'
@@ -122,12 +133,13 @@ async function start(): Promise<void> {
     process.on(signal, () => {
       const atMs = performance.now()
       if (first === null) first = { signal, atMs }
-      else if (signal !== first.signal || atMs - first.atMs > ECHO_MS) process.exit(1)
+      else if (signal !== first.signal || atMs - first.atMs > ECHO_MS) endNow(1)
       ending.resolve()
     })
   }
   try {
-    await run(parseConfig(process.env), ending)
+    const { hasLostThreads } = await run(parseConfig(process.env), ending)
+    if (hasLostThreads) endNow(0)
     process.exit(0)
   } catch (error) {
     console.error(error instanceof OperatorError ? `waybill: ${error.message}` : error)
@@ -136,7 +148,7 @@ async function start(): Promise<void> {
 }
 
 /** Wires the parts from the ground up, and waits. They end in the opposite order. */
-async function run(config: Config, ending: PromiseWithResolvers<void>): Promise<void> {
+async function run(config: Config, ending: PromiseWithResolvers<void>): Promise<Supervisor> {
   const log = createLog(config.logLevel, { node: config.node })
   const startedAt = systemClock.now()
   const modules = installedModules(config.modules)
@@ -144,40 +156,39 @@ async function run(config: Config, ending: PromiseWithResolvers<void>): Promise<
 
   const { directory, database, audit } = await openRecordsDatabase(config, { log, running, ending })
   const { url: databaseUrl, pool, orm } = database
-
   const secretKey = await presentKey(pool, directory, config)
   const pluginTypes = modules.flatMap((module) => module.pluginTypes)
   const box = new SecretBox(secretKey)
-  const auditWarning = await audit.keyWarning()
-  if (auditWarning !== null) log.warn(auditWarning)
   const records = openRecords({ orm, box, clock: systemClock, pluginTypes, audit })
   const identity = openIdentity({ orm, pool, box, clock: systemClock, log, audit })
   running.defer(() => identity.lastUse.stop())
   const settings = await records.settings.get()
-  const storageInUse = storageOf(settings)
-  const payloads = await openPayloadStore(storageInUse, systemClock)
-  await payloads.sweep(ABANDONED_DRAFT_MS)
-
+  const { payloads, storageInUse, earlierStorages } = await openPayloads(running, { settings, pool })
+  const nodeId = await nodeIdOf(directory)
   const facts: ProcessFacts = {
     databaseUrl,
     secretKey,
-    nodeId: await nodeIdOf(directory),
-    payloadDirectory: payloads.directory,
+    nodeId,
+    runId: randomUUID(),
+    leaseSeconds: config.deliveryLeaseSeconds,
+    storage: storageInUse,
+    earlierStorages,
     product: settings.identification_hide_version ? 'Waybill' : `Waybill/${VERSION}`,
   }
   const supervisor = superviseInstances({ config, log, facts, records })
   running.defer(() => supervisor.shutdown())
-
-  startRounds(running, {
-    databaseUrl,
-    log,
-    payloads,
-    supervisor,
-    maxAnnouncements: settings.delivery_max_dispatches,
-  })
-
+  const rounds = { databaseUrl, log, payloads, supervisor, nodeId }
+  startRounds(running, { ...rounds, maxAnnouncements: settings.delivery_max_dispatches })
+  const watched = {
+    directories: directoriesOf(config, storageInUse),
+    maxWaiting: config.maxWaitingDeliveries,
+  }
+  const { intake } = await startWatch(running, { ...rounds, ...watched })
+  const instances = new InstanceList({ ...records, supervisor })
   const uploadReader = new UploadReader({ log })
   running.defer(() => uploadReader.close())
+  const events = openEvents({ databaseUrl, clock: systemClock, log })
+  running.defer(() => events.close())
   const services = {
     ...records,
     ...identity,
@@ -186,25 +197,71 @@ async function run(config: Config, ending: PromiseWithResolvers<void>): Promise<
     payloads,
     supervisor,
     clock: systemClock,
+    intake,
+    instances,
     node: config.node,
     startedAt,
     storageInUse,
     storageTest: new StorageTest({ clock: systemClock }),
     uploadReader,
+    events,
   }
+  const endpoints = endpointsOf(modules, services)
+  // Whoever reads where we listen finds every instance listed.
+  await instances.round()
+  startRound(running, { name: 'instances', log, round: () => instances.round() })
+  const drainApi = await serve(running, { config, log, endpoints, pool, facts, lastUse: identity.lastUse })
+
+  void supervisor.startAll()
+  await ending.promise
+  log.info('stopping')
+  await drain({ drainApi, supervisor, pool, nodeId, log })
+  return supervisor
+}
+
+/** Opens the store that the settings name, and those that were in use before. */
+async function openPayloads(
+  running: AsyncDisposableStack,
+  { settings, pool }: { readonly settings: Parameters<typeof storageOf>[0]; readonly pool: Pool },
+) {
+  const storageInUse = storageOf(settings)
+  const opened = await openPayloadStore(storageInUse, systemClock)
+  const earlierStorages = await noteStorage(pool, storageInUse)
+  const payloads = watchedStore(withEarlierStores(opened, earlierStorages))
+  running.defer(() => payloads.close())
+  return { payloads, storageInUse, earlierStorages }
+}
+
+/** What of the service lies on disks of this machine. */
+function directoriesOf(config: Config, storage: StorageSettings): readonly string[] {
+  return [
+    ...(storage.storage_backend === 'local' ? [resolve(storage.storage_local_directory)] : []),
+    ...(config.databaseUrl === undefined ? [config.dataDirectory] : []),
+  ]
+}
+
+/** The endpoints of the core, then those of the modules. */
+function endpointsOf(
+  modules: ReturnType<typeof installedModules>,
+  services: Omit<CoreServices, 'protocolViews'>,
+): readonly Endpoint[] {
   const views = modules.flatMap(({ name, protocolView }) =>
     protocolView === null ? [] : [[name, protocolView] as const],
   )
   const core = coreEndpoints({ ...services, protocolViews: Object.fromEntries(views) })
-  const endpoints = [...core, ...modules.flatMap((module) => module.endpoints(services))]
-  // Whoever reads where we listen finds every instance listed.
-  for (const instance of await records.plugins.enabled())
-    supervisor.configure(identityOf(instance, pluginTypes))
-  await serve(running, { config, log, endpoints, pool, facts, lastUse: identity.lastUse })
+  return [...core, ...modules.flatMap((module) => module.endpoints(services))]
+}
 
-  await Promise.race([supervisor.startAll(), ending.promise])
-  await ending.promise
-  log.info('stopping')
+function startRound(
+  running: AsyncDisposableStack,
+  options: Pick<RoundsOptions, 'name' | 'log' | 'round'>,
+): void {
+  const rounds = Rounds.start({
+    ...options,
+    clock: systemClock,
+    pauseAfterFailureMs: PAUSE_AFTER_FAILURE_MS,
+  })
+  running.defer(() => rounds.stop())
 }
 
 interface ApiParts {
@@ -216,8 +273,8 @@ interface ApiParts {
   readonly lastUse: LastUse
 }
 
-/** Starts the API, and says where it listens. */
-async function serve(running: AsyncDisposableStack, parts: ApiParts): Promise<void> {
+/** Starts the API, and says where it listens. The answer ends it. */
+async function serve(running: AsyncDisposableStack, parts: ApiParts): Promise<Drain> {
   const { config, log, endpoints, pool, facts, lastUse } = parts
   const { databaseUrl: url, product: userAgent } = facts
   const applicationName = 'waybill credentials'
@@ -226,17 +283,20 @@ async function serve(running: AsyncDisposableStack, parts: ApiParts): Promise<vo
   const checkToken = tokenChecker({ pool: credentials, lastUse, clock: systemClock, log, userAgent })
   const authenticate = authenticator(config, checkToken)
   const server = await buildServer({ endpoints, authenticate, config, version: VERSION, log })
-  running.defer(() => server.close())
+  const drainApi = drainOf(server, systemClock)
+  running.defer(() => drainApi(0))
   const port = await listen(server, { port: config.httpPort, host: config.httpHost })
   console.log(`Waybill ${VERSION} listens on http://${config.httpHost ?? 'localhost'}:${port}`)
   if (config.build === 'release' && !(await isAnybodyKnown(pool))) console.log(FIRST_TOKEN)
+  return drainApi
 }
 
 interface RoundsParts {
   readonly databaseUrl: string
   readonly log: Log
-  readonly payloads: LocalStore
+  readonly payloads: PayloadStore
   readonly supervisor: Supervisor
+  readonly nodeId: string
   readonly maxAnnouncements: number
 }
 
@@ -245,22 +305,21 @@ interface RoundsParts {
  * the removal of uploads that nobody imports.
  */
 function startRounds(running: AsyncDisposableStack, parts: RoundsParts): void {
-  const { databaseUrl, log, payloads, supervisor, maxAnnouncements } = parts
+  const { databaseUrl, log, payloads, supervisor, nodeId, maxAnnouncements } = parts
   const pool = openPool({ url: databaseUrl, size: HOT_POOL_SIZE, applicationName: 'waybill rounds', log })
   running.defer(() => pool.end())
   const announce = (target: string, count: number): void => supervisor.announce(target, count)
-  const both = { clock: systemClock, log, pauseAfterFailureMs: PAUSE_AFTER_FAILURE_MS }
-  const round = () => clockRound({ pool, log, maxAnnouncements, announce })
-  const clock = Rounds.start({ ...both, name: 'clock', round })
-  running.defer(() => clock.stop())
-  const mover = Rounds.start({ ...both, name: 'mover', round: () => moverRound(pool, payloads) })
-  running.defer(() => mover.stop())
-  const imports = Rounds.start({ ...both, name: 'certificate imports', round: () => importsRound(pool) })
-  running.defer(() => imports.stop())
-  const counts = Rounds.start({ ...both, name: 'message counts', round: () => countRound(pool) })
-  running.defer(() => counts.stop())
-  const stats = Rounds.start({ ...both, name: 'stats', round: () => statsRound(pool) })
-  running.defer(() => stats.stop())
+  const sweep = new LeftoverSweep({ pool, store: payloads, log })
+  running.defer(() => sweep.stop())
+  const rounds = {
+    clock: () => clockRound({ pool, log, nodeId, maxAnnouncements, announce }),
+    mover: () => moverRound(pool, payloads),
+    'payload leftovers': () => sweep.round(),
+    'certificate imports': () => importsRound(pool),
+    'message counts': () => countRound(pool),
+    stats: () => statsRound(pool),
+  }
+  for (const [name, round] of Object.entries(rounds)) startRound(running, { name, log, round })
 }
 
 interface Surroundings {
@@ -279,6 +338,8 @@ async function openRecordsDatabase(config: Config, surroundings: Surroundings) {
   const database = await openDatabase({ url, poolSize: POOL_SIZE, entities: ENTITIES, log })
   running.defer(() => database.close())
   const audit = new AuditLog({ pool: database.pool, key: config.auditKey ?? null })
+  const warning = await audit.keyWarning()
+  if (warning !== null) log.warn(warning)
   return { directory, database, audit }
 }
 
@@ -306,7 +367,7 @@ function superviseInstances(parts: {
     clock: systemClock,
     process: facts,
     loadSpec: async (type, name) => {
-      const instance = await records.plugins.instance(type, name)
+      const instance = await namingOutages(records.plugins.instance(type, name))
       return instance === null ? null : { ...identityOf(instance, types), settings: instance.settings }
     },
     onAlert: (alert) => log.error(alert, 'a plugin instance has failed'),

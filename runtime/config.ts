@@ -45,6 +45,17 @@ const environment = z.object({
       error: 'must be one of fatal, error, warn, info, debug, trace, silent',
     })
     .default('info'),
+  MAX_WAITING_DELIVERIES: z
+    .string()
+    .regex(/^[1-9]\d{0,8}$/, { error: 'must be a whole number from 1 to 999999999' })
+    .transform(Number)
+    .default(100_000),
+  DELIVERY_LEASE_SECONDS: z
+    .string()
+    .regex(/^\d{1,4}$/, { error: 'must be a whole number from 2 to 3600' })
+    .transform(Number)
+    .refine((seconds) => seconds >= 2 && seconds <= 3600, { error: 'must be a whole number from 2 to 3600' })
+    .default(60),
   WAYBILL_NODE: z.string().max(128, { error: 'must have at most 128 characters' }).default(hostname()),
 })
 
@@ -67,6 +78,10 @@ export interface Config {
   readonly modules: readonly string[]
   readonly logLevel: string
   readonly node: string
+  /** How long a node may be silent before the deliveries that it works on go to another. */
+  readonly deliveryLeaseSeconds: number
+  /** When so many deliveries wait for a target, nothing more is taken in for it. */
+  readonly maxWaitingDeliveries: number
 }
 
 /** A setting that cannot be used. The message names the variable and the rule, in one line. */
@@ -104,5 +119,7 @@ export function parseConfig(env: Readonly<Record<string, string | undefined>>): 
     modules: settings.WAYBILL_MODULES,
     logLevel: settings.LOG_LEVEL,
     node: settings.WAYBILL_NODE,
+    deliveryLeaseSeconds: settings.DELIVERY_LEASE_SECONDS,
+    maxWaitingDeliveries: settings.MAX_WAITING_DELIVERIES,
   })
 }

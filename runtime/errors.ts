@@ -76,11 +76,31 @@ export const ERRORS = {
   },
   HEADERS_TOO_LARGE: { status: 431, retry: false, when: 'The headers of the request are too large.' },
   INTERNAL_ERROR: { status: 500, retry: true, when: 'A failure of the server; the cause is logged.' },
+  PAYLOAD_DAMAGED: {
+    status: 500,
+    retry: false,
+    when: 'The stored payload is missing, or its bytes are not those that were stored; where it should lie is logged.',
+  },
   START_FAILED: { status: 500, retry: true, when: 'The instance did not start; the message is the reason.' },
   TOO_BUSY: {
     status: 503,
     retry: true,
     when: 'The server has more work of this kind in hand than it takes at once; Retry-After says when to repeat.',
+  },
+  DATABASE_UNAVAILABLE: {
+    status: 503,
+    retry: true,
+    when: 'The database does not answer; whether a change was made is not known. Retry-After says when to repeat.',
+  },
+  STORAGE_UNAVAILABLE: {
+    status: 503,
+    retry: true,
+    when: 'Payloads cannot be stored or read now, such as on a full disk; Retry-After says when to repeat.',
+  },
+  QUEUE_FULL: {
+    status: 503,
+    retry: true,
+    when: 'So many deliveries wait for the target that nothing more is taken in for it; Retry-After says when to repeat.',
   },
   SENDER_NOT_RUNNING: {
     status: 503,

@@ -4,7 +4,8 @@
  * stopped → starting → running → stopping → stopped. A start that fails and an instance that breaks down too often
  * end in `error`, from which it can be started again. A running instance whose thread ends by itself is `starting`
  * again, first in the phase `backoff`, until its next thread is ready. A restart goes from stopping to starting, so
- * that nobody can step in between.
+ * that nobody can step in between. Where it was only the database that was away, an instance in `error` is started
+ * again by itself.
  */
 export type InstanceState =
   | { readonly status: 'stopped'; readonly since: Date }
@@ -16,8 +17,8 @@ export type InstanceState =
        * there is none, and a timer runs.
        */
       readonly phase: 'thread' | 'ending' | 'backoff'
-      /** Who wants it: somebody who waits for the outcome, or the supervisor after a breakdown. */
-      readonly cause: 'action' | 'breakdown'
+      /** Who wants it: somebody who waits for the outcome, or the supervisor after a breakdown or an outage. */
+      readonly cause: 'action' | 'breakdown' | 'outage'
     }
   | { readonly status: 'running'; readonly since: Date; readonly threadId: number }
   | {
@@ -28,7 +29,13 @@ export type InstanceState =
       /** Null when the instance was not running yet. */
       readonly threadId: number | null
     }
-  | { readonly status: 'error'; readonly since: Date; readonly reason: string }
+  | {
+      readonly status: 'error'
+      readonly since: Date
+      readonly reason: string
+      /** A timer runs: what was missing may be back, and the start is tried again. */
+      readonly retries: boolean
+    }
 
 export type InstanceStatus = InstanceState['status']
 export type InstanceAction = 'start' | 'stop' | 'restart'
@@ -38,7 +45,7 @@ const TRANSITIONS = {
   starting: ['starting', 'running', 'stopping', 'stopped', 'error'],
   running: ['stopping', 'starting', 'error'],
   stopping: ['stopping', 'stopped', 'starting', 'error'],
-  error: ['starting'],
+  error: ['starting', 'error'],
 } as const satisfies Record<InstanceStatus, readonly InstanceStatus[]>
 
 /** The actions a client may ask for in each status (specification, 3.4). */

@@ -18,6 +18,9 @@ export class Rounds {
   readonly #options: RoundsOptions
   readonly #stopping = new AbortController()
   readonly #working: Promise<void>
+  /** Cuts the pause in hand short. */
+  #pause = new AbortController()
+  #isWoken = false
   /** Why the last round failed; null when it did not. */
   #failure: string | null = null
 
@@ -30,9 +33,16 @@ export class Rounds {
     return new Rounds(options)
   }
 
+  /** The next round follows without a pause. It begins after this call, also when one is in hand. */
+  wake(): void {
+    this.#isWoken = true
+    this.#pause.abort()
+  }
+
   /** Resolves when the round in hand is over. */
   async stop(): Promise<void> {
     this.#stopping.abort()
+    this.#pause.abort()
     await this.#working
   }
 
@@ -40,8 +50,11 @@ export class Rounds {
     const { clock } = this.#options
     const { signal } = this.#stopping
     while (!signal.aborted) {
+      this.#isWoken = false
       const pauseMs = await this.#round()
-      if (pauseMs > 0) await clock.sleep(pauseMs, signal).catch(() => undefined)
+      if (pauseMs <= 0 || this.#isWoken || signal.aborted) continue
+      this.#pause = new AbortController()
+      await clock.sleep(pauseMs, this.#pause.signal).catch(() => undefined)
     }
   }
 

@@ -1,6 +1,7 @@
 import { lookup } from 'node:dns/promises'
 import { request as httpRequest } from 'node:http'
 import { connect as connectTcp, isIP, type LookupFunction, type Socket } from 'node:net'
+import { isRefusedAddress } from '../http/addresses.ts'
 import { codeOf, connectProblem, hostAndPort, printable, resolveProblem } from './connection-check-words.ts'
 import { Problem, type Bounds, type Found } from './connection-check-steps.ts'
 
@@ -17,6 +18,7 @@ interface Address {
 /** Every address of the host, as a sender resolves it. */
 export async function resolve(host: string, bounds: Bounds): Promise<Found<readonly Address[]>> {
   const family = isIP(host)
+  if (family !== 0 && isRefusedAddress(host)) throw new Problem(refusedProblem(host))
   if (family !== 0) return { detail: `${host} is an address`, value: [{ address: host, family }] }
   const late = `the name ${host} cannot be resolved: the name server does not answer`
   const addresses = await bounds.within<Address[]>(late, (settle, fail) => {
@@ -24,7 +26,13 @@ export async function resolve(host: string, bounds: Bounds): Promise<Found<reado
       fail(new Problem(resolveProblem(host, error))),
     )
   })
-  return { detail: addresses.map(({ address }) => address).join(', '), value: addresses }
+  const allowed = addresses.filter(({ address }) => !isRefusedAddress(address))
+  if (allowed.length === 0) throw new Problem(refusedProblem(host))
+  return { detail: allowed.map(({ address }) => address).join(', '), value: allowed }
+}
+
+function refusedProblem(host: string): string {
+  return `${host} is a link-local address or a metadata service, to which nothing is ever sent`
 }
 
 /** A TCP connection to the first of the addresses that answers. */

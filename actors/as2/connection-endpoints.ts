@@ -1,6 +1,7 @@
 import type { Pool } from 'pg'
 import { z } from 'zod'
 import type { Clock } from '../../runtime/clock.ts'
+import { crashPoint } from '../../runtime/crash-point.ts'
 import { endpoint, type Endpoint } from '../../runtime/endpoint/endpoint.ts'
 import { recordId } from '../../runtime/endpoint/paging.ts'
 import { recordName } from '../../runtime/endpoint/record-rules.ts'
@@ -180,6 +181,7 @@ function testEndpoint(services: ConnectionServices): Endpoint {
         organization: body.organization,
         caller: caller.name,
       })
+      crashPoint('api.test-message-accepted')
       services.supervisor.announce(target, 1)
       log.info({ message: sent.message_id, target, caller: caller.name }, 'Test message sent')
       return sent

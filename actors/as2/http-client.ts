@@ -5,10 +5,16 @@ import {
   type IncomingMessage,
 } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
+import { crashPoint } from '../../runtime/crash-point.ts'
+import { allowedLookup, refuseAddressOf } from '../http/addresses.ts'
 import type { TlsSettings } from './tls-identity.ts'
 
 /** A partner's answer holds a receipt: a few kilobytes. */
 const MAX_ANSWER_BYTES = 1024 * 1024
+/** The body is handed to the connection in such parts, and each of them must be taken in time. */
+const PART_BYTES = 64 * 1024
+/** A partner that takes less than this in the long run would hold a place for ever. */
+const LEAST_BYTES_PER_SECOND = 8 * 1024
 
 export const LEAST_TLS_VERSION = 'TLSv1.2'
 
@@ -20,8 +26,10 @@ export interface Post {
   readonly body: Buffer
   /** To the end of the TLS handshake. */
   readonly connectTimeoutMs: number
-  /** From the last byte sent to the end of the answer. */
+  /** For the partner to take the next part of the body, and from the last byte sent to the end of the answer. */
   readonly responseTimeoutMs: number
+  /** Ends the post with its reason. */
+  readonly signal: AbortSignal
 }
 
 export interface Answer {
@@ -30,7 +38,10 @@ export interface Answer {
   readonly body: Buffer
 }
 
-/** Posts to partners over connections that are kept open. Follows no redirect. */
+/**
+ * Posts to partners over connections that are kept open. Follows no redirect. A partner may well be within the
+ * operator's network; what a machine tells about itself is no partner (see addresses.ts).
+ */
 export class HttpClient {
   readonly #http: HttpAgent
   readonly #https: HttpsAgent
@@ -46,22 +57,31 @@ export class HttpClient {
     this.#https = new HttpsAgent({ ...options, minVersion: LEAST_TLS_VERSION })
   }
 
-  post(post: Post): Promise<Answer> {
+  async post(post: Post): Promise<Answer> {
+    post.signal.throwIfAborted()
     const url = new URL(post.url)
+    refuseAddressOf(url)
     const secure = url.protocol === 'https:'
     const options = {
       method: 'POST',
       agent: secure ? this.#https : this.#http,
+      lookup: allowedLookup(),
       headers: [...post.headers, ['Host', url.host], ['Content-Length', String(post.body.length)]].flat(),
     }
     // Connections are shared by those alone that show and check the same.
     const request = secure ? httpsRequest(url, { ...options, ...post.tls }) : httpRequest(url, options)
-    return new Promise((resolve, reject) => {
-      request.on('error', reject)
-      boundTimes(request, post, secure ? 'secureConnect' : 'connect')
-      request.on('response', (response) => void readAnswer(response).then(resolve, reject))
-      request.end(post.body)
-    })
+    const abort = (): void => void request.destroy(post.signal.reason as Error)
+    post.signal.addEventListener('abort', abort)
+    try {
+      return await new Promise((resolve, reject) => {
+        request.on('error', reject)
+        const progress = boundTimes(request, post, secure ? 'secureConnect' : 'connect')
+        request.on('response', (response) => void readAnswer(response).then(resolve, reject))
+        writeParts(request, post.body, progress)
+      })
+    } finally {
+      post.signal.removeEventListener('abort', abort)
+    }
   }
 
   close(): void {
@@ -70,26 +90,51 @@ export class HttpClient {
   }
 }
 
+/** The answer is to be called whenever the partner has taken a part of the body. */
 function boundTimes(
   request: ClientRequest,
-  { connectTimeoutMs, responseTimeoutMs }: Post,
+  { connectTimeoutMs, responseTimeoutMs, body }: Post,
   ready: 'connect' | 'secureConnect',
-): void {
+): () => void {
   const fail = (reason: string) => () => request.destroy(new Error(reason))
-  const connecting = setTimeout(fail(`No connection within ${connectTimeoutMs / 1000} s`), connectTimeoutMs)
-  let answering: NodeJS.Timeout | undefined
-  const connected = (): void => clearTimeout(connecting)
+  let timer = setTimeout(fail(`No connection within ${connectTimeoutMs / 1000} s`), connectTimeoutMs)
+  const longestMs = connectTimeoutMs + 2 * responseTimeoutMs + (body.length / LEAST_BYTES_PER_SECOND) * 1000
+  const whole = setTimeout(fail('The partner takes the message too slowly'), longestMs)
+  let isConnected = false
+  const begin = (): void => {
+    isConnected = true
+    clearTimeout(timer)
+    timer = setTimeout(fail(`No answer within ${responseTimeoutMs / 1000} s`), responseTimeoutMs)
+  }
   request.on('socket', (socket) => {
-    if (socket.connecting) socket.once(ready, connected)
-    else connected()
+    if (socket.connecting) socket.once(ready, begin)
+    else begin()
   })
+  const progress = (): void => void (isConnected && timer.refresh())
   request.on('finish', () => {
-    answering = setTimeout(fail(`No answer within ${responseTimeoutMs / 1000} s`), responseTimeoutMs)
+    crashPoint('as2-sender.sent')
+    progress()
   })
   request.on('close', () => {
-    clearTimeout(connecting)
-    clearTimeout(answering)
+    clearTimeout(timer)
+    clearTimeout(whole)
   })
+  return progress
+}
+
+/** Writes as fast as the partner takes it. */
+function writeParts(request: ClientRequest, body: Buffer, progress: () => void): void {
+  let at = 0
+  const write = (): void => {
+    progress()
+    while (at < body.length - PART_BYTES) {
+      const part = body.subarray(at, at + PART_BYTES)
+      at += PART_BYTES
+      if (!request.write(part)) return void request.once('drain', write)
+    }
+    request.end(body.subarray(at))
+  }
+  write()
 }
 
 async function readAnswer(response: IncomingMessage): Promise<Answer> {

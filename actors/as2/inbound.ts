@@ -1,8 +1,10 @@
 import { randomUUIDv7 } from 'node:crypto'
 import { buffer } from 'node:stream/consumers'
 import type { Pool } from 'pg'
+import { crashPoint } from '../../runtime/crash-point.ts'
 import type { Log } from '../../runtime/log.ts'
 import { Batch } from '../../storage/exchange/batch.ts'
+import { recordedFileName } from '../../storage/exchange/file-name.ts'
 import { JOURNAL_LIMIT_BYTES, journaled, type NewStage } from '../../storage/exchange/stages.ts'
 import type { PayloadStage } from '../../storage/exchange/states.ts'
 import { openStage } from '../../storage/payloads/journal.ts'
@@ -75,6 +77,7 @@ export class Inbound {
     const receipt = await makeReceipt(envelope, { partnership, verdict, product: this.#options.product })
     const message = await this.#messageOf({ envelope, partnership, verdict, headers, body, receipt })
     const accepted = await this.#accepting.add(message)
+    crashPoint('as2-receiver.accepted')
     if (accepted === null) {
       // Another transfer of it was faster. Or the acceptance was repeated after an answer of the database was lost, and
       // what is there is this message itself.
@@ -108,19 +111,27 @@ export class Inbound {
       headers.map(([name, value]) => `${name}: ${value}\r\n`).join(''),
       'latin1',
     )
-    const stages = await Promise.all([
+    const storing = await Promise.allSettled([
       this.#stage(id, 'received', body),
       this.#stage(id, 'headers', headerLines),
       incoming === null ? null : this.#stage(id, 'unpacked', incoming.content),
       receipt === null ? null : this.#stage(id, 'receipt', receipt.stage),
     ])
+    const failed = storing.find((stage) => stage.status === 'rejected')
+    if (failed !== undefined) {
+      // Nothing of it is committed: what did find room goes, too.
+      await this.#options.payloads.delete(id).catch(() => undefined)
+      throw failed.reason
+    }
+    crashPoint('as2-receiver.stages-stored')
+    const stages = storing.map((stage) => (stage.status === 'fulfilled' ? stage.value : null))
     return {
       id,
       direction: 'inbound',
       source: this.#options.source,
       from: partnership?.row.partner ?? envelope.as2From,
       to: partnership?.row.organization ?? envelope.as2To,
-      fileName: printable(incoming?.fileName ?? id),
+      fileName: recordedFileName(incoming?.fileName ?? '', id),
       contentType: printable(incoming?.contentType ?? 'application/octet-stream'),
       sizeBytes: incoming?.content.length ?? body.length,
       stages: stages.filter((stage) => stage !== null),
@@ -145,6 +156,7 @@ export class Inbound {
     if (duplicateKey === null) return null
     const known = await recordDuplicate(pool, duplicateKey, 'The partner sent the message again', except)
     if (known === null) return null
+    crashPoint('as2-receiver.repeat-recorded')
     log.info({ message: known.id }, 'repeat received')
     if (as2Facts(known.protocols)?.receipt == null) {
       return { status: 200, headers: [], body: Buffer.alloc(0), accepted: null }

@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import { once } from 'node:events'
+import { crashPoint } from '../../runtime/crash-point.ts'
 import type { ActorContext, RunningActor } from '../../runtime/thread/actor.ts'
 import { openStorage, type ProcessFacts, type Storage } from '../../storage/access.ts'
 import type { AcceptedMessage } from '../../storage/sql/accept.ts'
@@ -9,6 +10,7 @@ import { Inbound, type Reply } from './inbound.ts'
 import { ClientGone, HeldBody, MemoryBudget, tooLarge } from './held-body.ts'
 import { Keyring } from './partnership.ts'
 import { Refusal } from './protocol/refusal.ts'
+import { namingOutages } from '../../storage/postgres/unavailable.ts'
 import { tlsIdentity } from './tls-identity.ts'
 import type { As2ReceiverSettings } from './settings.ts'
 
@@ -18,6 +20,8 @@ const MAX_MESSAGES_IN_HAND = 64
 const MAX_CONNECTIONS = 2_000
 /** Bodies held in memory, beyond one of the largest allowed: further ones are told to come again. */
 const EXTRA_BODY_BYTES = 256 * 1024 * 1024
+/** Requests in hand when the instance stops may end so long; then their connections are closed. */
+const STOP_GRACE_MS = 15_000
 const BUSY = [
   ['Retry-After', '30'],
   ['Connection', 'close'],
@@ -33,16 +37,16 @@ export default async function start(context: ActorContext<As2ReceiverSettings>):
   const facts = context.process as ProcessFacts
   const storage = await openStorage(facts, { log, name, poolSize: 2 })
   const receiver = new Receiver(context, facts, storage)
-  const server = await makeServer(settings, storage, (request, response) =>
-    receiver.answer(request, response),
-  )
+  const server = await makeServer(context, storage, (request, response) => receiver.answer(request, response))
   server.listen({ port: settings.port, host: settings.host === '' ? undefined : settings.host })
   await once(server, 'listening')
   return {
     stop: async () => {
       server.close()
       server.closeIdleConnections()
+      const grace = setTimeout(() => server.closeAllConnections(), STOP_GRACE_MS)
       await receiver.finish()
+      clearTimeout(grace)
       server.closeAllConnections()
       await storage.close()
     },
@@ -50,10 +54,11 @@ export default async function start(context: ActorContext<As2ReceiverSettings>):
 }
 
 async function makeServer(
-  settings: As2ReceiverSettings,
+  context: ActorContext<As2ReceiverSettings>,
   storage: Storage,
   listener: (request: IncomingMessage, response: ServerResponse) => void,
 ): Promise<Server> {
+  const { settings } = context
   const limits = {
     headersTimeout: HEADERS_TIMEOUT_MS,
     requestTimeout: REQUEST_TIMEOUT_MS,
@@ -64,13 +69,18 @@ async function makeServer(
     settings.tls_certificate_id === null
       ? createServer(limits, listener)
       : createTlsServer(
-          { ...limits, minVersion: 'TLSv1.2', ...(await tlsIdentity(storage, settings.tls_certificate_id)) },
+          {
+            ...limits,
+            minVersion: 'TLSv1.2',
+            ...(await namingOutages(tlsIdentity(storage, settings.tls_certificate_id))),
+          },
           listener,
         )
   server.maxConnections = MAX_CONNECTIONS
-  // A request that waits to be told to continue is told at once that it is too large.
+  // A request that waits to be told to continue is told at once that it is too large, or comes at the wrong time.
   server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
-    if (!tooLarge(request, settings.max_message_bytes)) response.writeContinue()
+    if (context.heldBack() === null && !tooLarge(request, settings.max_message_bytes))
+      response.writeContinue()
     listener(request, response)
   })
   return server
@@ -121,6 +131,9 @@ class Receiver {
     if (request.method === 'HEAD') return this.#reply(response, { ...plain(200, ''), headers: [] })
     if (request.method !== 'POST')
       return this.#reply(response, plain(405, 'AS2 messages are sent with POST.', [['Allow', 'POST, HEAD']]))
+    // Nothing could be committed, or would lie for long: the partner keeps the message, and never has a receipt of it.
+    if (this.#context.heldBack() !== null)
+      return this.#reply(response, plain(503, 'Messages cannot be taken in now.', BUSY))
     const held = new HeldBody(this.#memory, settings.max_message_bytes)
     try {
       await this.#take(request, response, held)
@@ -143,8 +156,10 @@ class Receiver {
     try {
       const reply = await this.#inbound.handle(withoutCredentials(headerPairs(request.rawHeaders)), outcome)
       this.#reply(response, reply)
+      crashPoint('as2-receiver.answered')
       // Until the targets have room, the place of this message is not given to another: so a slow target slows us.
       if (reply.accepted !== null) await this.#announce(reply.accepted)
+      crashPoint('as2-receiver.announced')
     } finally {
       this.#release()
     }
@@ -166,6 +181,8 @@ class Receiver {
   }
 
   #reply(response: ServerResponse, { status, headers, body }: Reply): void {
+    // A connection that is kept would bring the next message to an instance that ends.
+    if (this.#context.signal.aborted) response.shouldKeepAlive = false
     const fields = [...headers, ['Server', this.#product], ['Content-Length', String(body.length)]]
     response.writeHead(status, fields.flat())
     response.end(body)

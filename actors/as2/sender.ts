@@ -1,10 +1,11 @@
 import { buffer } from 'node:stream/consumers'
 import type { Pool } from 'pg'
+import { crashPoint } from '../../runtime/crash-point.ts'
 import type { ActorContext, RunningActor } from '../../runtime/thread/actor.ts'
 import { openStorage, type ProcessFacts } from '../../storage/access.ts'
 import { Consumer, type AttemptResult } from '../../storage/exchange/consumer.ts'
 import { outcomeOfFailure, PermanentFailure } from '../../storage/exchange/retry.ts'
-import { openStage } from '../../storage/payloads/journal.ts'
+import { claimedBytes, openDelivered } from '../../storage/payloads/delivered-payload.ts'
 import type { PayloadStore } from '../../storage/payloads/store.ts'
 import type { ClaimedDelivery } from '../../storage/sql/claim.ts'
 import { partnershipByName } from '../../storage/sql/partnership.ts'
@@ -24,6 +25,7 @@ export default async function start(context: ActorContext<As2SenderSettings>): P
   const facts = context.process as ProcessFacts
   const { pool, payloads, secrets, close } = await openStorage(facts, { log, name, poolSize: 2 })
   const client = new HttpClient(settings.max_concurrent_deliveries)
+  const cutOff = new AbortController()
   const sender = new Sender({
     pool,
     payloads,
@@ -31,11 +33,11 @@ export default async function start(context: ActorContext<As2SenderSettings>): P
     client,
     product: facts.product,
     settings,
+    signal: cutOff.signal,
   })
-  const consumer = await Consumer.start({
+  const consumer = Consumer.start({
     context,
     pool,
-    nodeId: facts.nodeId,
     concurrency: settings.max_concurrent_deliveries,
     retry: settings,
     deliver: (delivery) => sender.deliver(delivery),
@@ -45,12 +47,18 @@ export default async function start(context: ActorContext<As2SenderSettings>): P
     // The one thing that a sender is asked.
     handle: (request, signal) => checkConnection(checker, request as ConnectionCheckRequest, signal),
     stop: async () => {
+      const grace = setTimeout(() => cutOff.abort(new Error(STOPPED)), STOP_GRACE_MS)
       await consumer.stop()
+      clearTimeout(grace)
       client.close()
       await close()
     },
   }
 }
+
+/** Posts under way when the instance stops may end so long; then they are cut off, and made again by the next start. */
+const STOP_GRACE_MS = 18_000
+const STOPPED = 'The instance was stopped before the answer came'
 
 /** More profile changes between the attempts of one message than anybody makes. */
 const MAX_EARLIER_MICS = 10
@@ -62,6 +70,8 @@ interface SenderOptions {
   readonly client: HttpClient
   readonly product: string
   readonly settings: As2SenderSettings
+  /** Cuts posts off. */
+  readonly signal: AbortSignal
 }
 
 class Sender {
@@ -73,18 +83,25 @@ class Sender {
 
   async deliver(delivery: ClaimedDelivery): Promise<AttemptResult> {
     const partnership = await this.#partnershipOf(delivery)
-    const content = delivery.unpacked ?? (await this.#read(delivery))
+    const content = await this.#read(delivery)
     const composed = await compose(delivery, partnership, content, this.#options.product)
+    crashPoint('as2-sender.composed')
     const mics = [composed.mic, composed.alternativeMic].filter((mic) => mic !== null)
     const facts = factsOf(partnership, composed, micsSentBefore(delivery, composed.mic))
     try {
       const answer = await this.#post(partnership, composed)
-      return await judgeAnswer({ answer, partnership, facts, mics, now: new Date() })
+      crashPoint('as2-sender.answered')
+      const result = await judgeAnswer({ answer, partnership, facts, mics, now: new Date() })
+      crashPoint('as2-sender.judged')
+      return result
     } catch (thrown) {
       // What was sent is kept with the failed attempt: the partner may have it, and answer the repeat with the receipt
       // of this one.
       const error = thrown instanceof Error ? thrown : new Error(String(thrown))
-      const outcome = outcomeOfFailure(error, delivery.attempts, this.#options.settings, Math.random())
+      const { settings, signal } = this.#options
+      const outcome = signal.aborted
+        ? ({ state: 'queued', error: STOPPED } as const)
+        : outcomeOfFailure(error, delivery.attempts, settings, Math.random())
       return { outcome, protocols: { as2: facts }, stage: null, line: null }
     }
   }
@@ -101,11 +118,11 @@ class Sender {
 
   async #read(delivery: ClaimedDelivery): Promise<Buffer> {
     const { pool, payloads } = this.#options
-    return buffer(await openStage(pool, payloads, delivery.message_id, 'unpacked'))
+    return claimedBytes(delivery) ?? (await buffer(await openDelivered(pool, payloads, delivery)))
   }
 
   #post({ row, secrets, tls }: Partnership, composed: ComposedMessage): Promise<Answer> {
-    const { client, settings } = this.#options
+    const { client, settings, signal } = this.#options
     const headers = [...composed.headers, ...profileHeaders(row, secrets)]
     return client.post({
       url: row.endpoint,
@@ -114,6 +131,7 @@ class Sender {
       body: composed.body,
       connectTimeoutMs: settings.connect_timeout_seconds * 1000,
       responseTimeoutMs: settings.response_timeout_seconds * 1000,
+      signal,
     })
   }
 }

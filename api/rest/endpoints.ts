@@ -3,10 +3,13 @@ import type { Endpoint } from '../../runtime/endpoint/endpoint.ts'
 import type { Supervisor } from '../../runtime/supervisor/supervisor.ts'
 import type { AuditLog } from '../../storage/audit/audit-log.ts'
 import type { IdentityRecords } from '../../storage/identity/identity.ts'
+import type { IntakeGate } from '../../storage/exchange/intake-gate.ts'
+import type { InstanceList } from '../../storage/plugins/instance-list.ts'
 import type { Records } from '../../storage/records/records.ts'
 import { apiTokenEndpoints } from './api-tokens.ts'
 import { auditEndpoints } from './audit.ts'
 import { certificateEndpoints, type CertificateServices } from './certificates/endpoints.ts'
+import { eventsEndpoint, type EventServices } from './events.ts'
 import { healthEndpoint } from './health.ts'
 import { messageEndpoints } from './messages.ts'
 import type { MessageServices } from './messages-lookup.ts'
@@ -21,10 +24,12 @@ import { statsEndpoint } from './stats.ts'
 
 /** What the endpoints of the core may call. */
 export interface CoreServices
-  extends Records, IdentityRecords, CertificateServices, MessageServices, SettingsServices {
+  extends Records, IdentityRecords, CertificateServices, MessageServices, EventServices, SettingsServices {
   readonly supervisor: Supervisor
   readonly audit: AuditLog
   readonly clock: Clock
+  readonly intake: IntakeGate
+  readonly instances: InstanceList
   /** This node's name. */
   readonly node: string
   readonly startedAt: Date
@@ -47,5 +52,6 @@ export function coreEndpoints(services: CoreServices): readonly Endpoint[] {
     ...auditEndpoints(services),
     statsEndpoint(services),
     ...messageEndpoints(services),
+    eventsEndpoint(services),
   ]
 }

@@ -1,5 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { ERRORS, WaybillError, type ErrorData } from '../../runtime/errors.ts'
+import { ERRORS, reasonOf, WaybillError, type ErrorData } from '../../runtime/errors.ts'
+import { isUnavailable } from '../../storage/postgres/unavailable.ts'
+import { isStoreUnavailable } from '../../storage/storage-error.ts'
 
 /** The shape around every JSON answer (specification, 2.1 rule 3), and how whatever is thrown becomes one. */
 
@@ -25,12 +27,12 @@ export function failure(error: WaybillError): Failure {
   return { data: null, error: details === undefined ? { code, message } : { code, message, details } }
 }
 
-/** When a client may repeat what was too much at once. */
+/** When a client may repeat what was too much at once, or could not be done now. */
 const RETRY_AFTER_SECONDS = 5
 
 /** Sends a failure with the headers that belong to its status, and logs a cause that the client must not see. */
 export function sendFailure(request: FastifyRequest, reply: FastifyReply, thrown: unknown): FastifyReply {
-  const error = asWaybillError(thrown) ?? brokenOff(request, thrown)
+  const error = asWaybillError(thrown) ?? brokenOff(request, thrown) ?? outage(request, thrown)
   if (error === null) {
     request.log.error({ err: thrown, caller: request.caller.name }, 'Request failed')
     return reply.code(ERRORS.INTERNAL_ERROR.status).send({ data: null, error: INTERNAL } satisfies Failure)
@@ -39,7 +41,7 @@ export function sendFailure(request: FastifyRequest, reply: FastifyReply, thrown
   if (status === 401) reply.header('www-authenticate', 'Bearer')
   // RFC 9110 §15.5.16: a 415 tells in Accept what would have been taken.
   if (status === 415) reply.header('accept', request.routeOptions.config.mediaType ?? 'application/json')
-  if (error.code === 'TOO_BUSY') reply.header('retry-after', RETRY_AFTER_SECONDS)
+  if (status === 503) reply.header('retry-after', RETRY_AFTER_SECONDS)
   if (status >= 500) logFailure(request, error)
   return reply.code(status).send(failure(error))
 }
@@ -49,7 +51,20 @@ function logFailure(request: FastifyRequest, error: WaybillError): void {
   const { code, message } = error
   const caller = request.caller.name
   if (code === 'INTERNAL_ERROR') request.log.error({ err: error, caller }, 'Request failed')
+  // Its cause names the place, which is for the operator alone.
+  else if (code === 'PAYLOAD_DAMAGED')
+    request.log.error({ code, reason: reasonOf(error.cause), caller }, 'A stored payload is damaged')
   else request.log.warn({ code, reason: message, caller }, 'Request not carried out')
+}
+
+/** What we stand on is away. Where and why is for the log alone. */
+function outage(request: FastifyRequest, thrown: unknown): WaybillError | null {
+  const isDatabase = !isStoreUnavailable(thrown)
+  if (isDatabase && !isUnavailable(thrown)) return null
+  request.log.debug({ err: thrown, reason: reasonOf(thrown) }, 'Cannot be carried out now')
+  return isDatabase
+    ? new WaybillError('DATABASE_UNAVAILABLE', 'The database does not answer; repeat the request later')
+    : new WaybillError('STORAGE_UNAVAILABLE', 'Payloads cannot be stored now; repeat the request later')
 }
 
 /** The connection may end within the request: then nobody reads the answer, and it is no failure of the server. */

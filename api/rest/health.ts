@@ -3,23 +3,39 @@ import { z } from 'zod'
 import type { Clock } from '../../runtime/clock.ts'
 import { endpoint, type Endpoint } from '../../runtime/endpoint/endpoint.ts'
 import { timestamp } from '../../runtime/endpoint/paging.ts'
+import type { IntakeGate } from '../../storage/exchange/intake-gate.ts'
 import { LivenessCheck, type Liveness } from '../../storage/postgres/liveness.ts'
 
 /** `/health`: public and without the envelope. */
 
 const answer = z
   .object({
-    status: z.enum(['healthy', 'unhealthy']).describe('Whether the service can work: it needs its database.'),
+    status: z
+      .enum(['healthy', 'unhealthy'])
+      .describe('Whether the service can work: it needs its database and its payload store.'),
     timestamp: timestamp.describe('When the question was answered.'),
     database: z.enum(['up', 'down']).describe('Whether the database answered in time.'),
+    problems: z
+      .array(z.string())
+      .optional()
+      .describe(
+        'What is wrong, in words; left out when nothing is. A queue that is too long is told here, and the service is healthy all the same: it holds back alone what feeds that queue.',
+      )
+      .meta({ examples: [['The database does not answer']] }),
   })
   .meta({ id: 'Health', description: 'How the service is. The one JSON answer without the envelope.' })
 
 /** A load balancer asks every few seconds; a database that answers later than this is of no use either. */
 const DATABASE_LIMIT_MS = 2_000
 
-export function healthEndpoint(services: { readonly pool: Pool; readonly clock: Clock }): Endpoint {
-  const { pool, clock } = services
+export interface HealthServices {
+  readonly pool: Pool
+  readonly clock: Clock
+  readonly intake: Pick<IntakeGate, 'payloadProblem' | 'queueProblems'>
+}
+
+export function healthEndpoint(services: HealthServices): Endpoint {
+  const { pool, clock, intake } = services
   const database = new LivenessCheck(pool, DATABASE_LIMIT_MS)
   let wasUp = true
   return endpoint({
@@ -33,7 +49,10 @@ export function healthEndpoint(services: { readonly pool: Pool; readonly clock: 
     answer: {
       kind: 'bare',
       schema: answer,
-      descriptions: { 200: 'The service works.', 503: 'The database does not answer.' },
+      descriptions: {
+        200: 'The service works.',
+        503: 'The database does not answer, or payloads cannot be stored.',
+      },
     },
     handle: async ({ log }) => {
       const found = await inTime(database.ask(), clock)
@@ -42,10 +61,17 @@ export function healthEndpoint(services: { readonly pool: Pool; readonly clock: 
       if (!wasUp && found.up) log.info('The database answers again')
       wasUp = found.up
       const now = clock.now().toISOString()
-      const body: z.output<typeof answer> = found.up
-        ? { status: 'healthy', timestamp: now, database: 'up' }
-        : { status: 'unhealthy', timestamp: now, database: 'down' }
-      return { status: found.up ? 200 : 503, body }
+      const { payloadProblem, queueProblems } = intake
+      const isHealthy = found.up && payloadProblem === null
+      const problems = [found.up ? null : 'The database does not answer', payloadProblem, ...queueProblems]
+      const told = problems.filter((problem) => problem !== null)
+      const body: z.output<typeof answer> = {
+        status: isHealthy ? 'healthy' : 'unhealthy',
+        timestamp: now,
+        database: found.up ? 'up' : 'down',
+        ...(told.length === 0 ? {} : { problems: told }),
+      }
+      return { status: isHealthy ? 200 : 503, body }
     },
   })
 }

@@ -20,14 +20,17 @@ export interface Timeouts {
   readonly keepAliveMs: number
   /** How often the first two are looked at. */
   readonly checkEveryMs: number
+  /** How often an event stream gets a comment, and its credential is looked at again. */
+  readonly commentMs: number
 }
 
-const TIMEOUTS: Timeouts = {
+export const TIMEOUTS: Timeouts = {
   requestMs: 300_000,
   headersMs: 30_000,
   idleMs: 120_000,
   keepAliveMs: 65_000,
   checkEveryMs: 5_000,
+  commentMs: 20_000,
 }
 
 /** No part of a path is longer: Node.js refuses larger headers before. */

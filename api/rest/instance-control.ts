@@ -1,14 +1,28 @@
 import type { Caller } from '../../runtime/endpoint/endpoint.ts'
 import { WaybillError } from '../../runtime/errors.ts'
+import type { Log } from '../../runtime/log.ts'
 import type { InstanceAction, InstanceStatus } from '../../runtime/lifecycle.ts'
 import type { ServiceInstance } from '../../runtime/supervisor/service-instance.ts'
 import type { Supervisor } from '../../runtime/supervisor/supervisor.ts'
 import type { AuditLog } from '../../storage/audit/audit-log.ts'
 import { instanceId } from '../../storage/audit/kinds.ts'
+import type { InstanceList } from '../../storage/plugins/instance-list.ts'
 
 const DONE = { start: 'started', stop: 'stopped', restart: 'restarted' } as const
 
-type Supervision = Pick<Supervisor, 'find' | 'remove' | InstanceAction>
+type Supervision = Pick<Supervisor, 'find' | InstanceAction>
+
+/** Whose doing it is, and where it is logged. */
+interface Request {
+  readonly caller: Caller
+  readonly log: Pick<Log, 'warn' | 'error'>
+}
+
+export interface InstanceControlOptions {
+  readonly supervisor: Supervision
+  readonly instances: Pick<InstanceList, 'apply'>
+  readonly audit: AuditLog
+}
 
 /**
  * What callers do to instances, with its audit events: each tells what has happened, so that what was refused or failed
@@ -16,10 +30,12 @@ type Supervision = Pick<Supervisor, 'find' | 'remove' | InstanceAction>
  */
 export class InstanceControl {
   readonly #supervisor: Supervision
+  readonly #instances: Pick<InstanceList, 'apply'>
   readonly #audit: AuditLog
 
-  constructor({ supervisor, audit }: { readonly supervisor: Supervision; readonly audit: AuditLog }) {
+  constructor({ supervisor, instances, audit }: InstanceControlOptions) {
     this.#supervisor = supervisor
+    this.#instances = instances
     this.#audit = audit
   }
 
@@ -28,28 +44,29 @@ export class InstanceControl {
     action: InstanceAction,
     type: string,
     name: string,
-    caller: Caller,
+    request: Request,
   ): Promise<ServiceInstance> {
     const before = this.#statusOf(type, name)
     try {
       const instance = await this.#supervisor[action](type, name)
-      await this.#record(DONE[action], instance, before, instance.status, caller)
+      await this.#record(DONE[action], instance, before, instance.status, request)
       return instance
     } catch (thrown) {
       const hasFailed = thrown instanceof WaybillError && thrown.code === 'START_FAILED'
       // A restart that fails has stopped what ran.
       if (hasFailed && before === 'running') {
-        await this.#record('stopped', { type, name }, before, 'error', caller)
+        await this.#record('stopped', { type, name }, before, 'error', request)
       }
       throw thrown
     }
   }
 
-  /** Stops an instance that is disabled or deleted, and lists it no longer. */
-  async remove(type: string, name: string, caller: Caller): Promise<void> {
+  /** Lists an instance that was saved; one that is disabled or deleted is stopped, and listed no longer. */
+  async apply(type: string, name: string, request: Request): Promise<void> {
     const before = this.#statusOf(type, name)
-    await this.#supervisor.remove(type, name)
-    if (before === 'running') await this.#record('stopped', { type, name }, before, 'stopped', caller)
+    await this.#instances.apply(type, name)
+    const isStopped = before === 'running' && this.#statusOf(type, name) === null
+    if (isStopped) await this.#record('stopped', { type, name }, before, 'stopped', request)
   }
 
   #statusOf(type: string, name: string): InstanceStatus | null {
@@ -61,16 +78,11 @@ export class InstanceControl {
     { type, name }: { readonly type: string; readonly name: string },
     before: InstanceStatus | null,
     after: InstanceStatus,
-    caller: Caller,
+    { caller, log }: Request,
   ): Promise<void> {
     const changes = before === after ? [] : [{ field: 'status', old: before, new: after }]
     const recordId = instanceId(type, name)
-    await this.#audit.recordAlone(caller, {
-      action,
-      kind: 'service-instance',
-      recordId,
-      recordName: name,
-      changes,
-    })
+    const event = { action, kind: 'service-instance', recordId, recordName: name, changes } as const
+    await this.#audit.recordDone(caller, event, log)
   }
 }

@@ -40,7 +40,7 @@ const delivery = z
     examples: [DELIVERY_EXAMPLE],
   })
 
-const historyLine = z
+export const historyLine = z
   .object({
     id: z.int(),
     message_id: z.uuid().describe('The message that the line is about.'),
@@ -133,7 +133,8 @@ function shownDelivery(stored: DeliveryView) {
   }
 }
 
-function shownLine(line: HistoryLine) {
+/** The same in a message's history and as the data of an event. */
+export function shownLine(line: HistoryLine) {
   return { ...line, created_at: line.created_at.toISOString() }
 }
 

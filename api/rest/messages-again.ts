@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { crashPoint } from '../../runtime/crash-point.ts'
 import { endpoint, type Endpoint } from '../../runtime/endpoint/endpoint.ts'
 import { WaybillError } from '../../runtime/errors.ts'
 import { REDELIVERABLE_STATES, REDISPATCHABLE_STAGES } from '../../storage/exchange/states.ts'
@@ -48,6 +49,7 @@ A message that was refused stays as it is, and one that was sent by hand gets no
           allowed: REDISPATCHABLE_STAGES,
         })
       }
+      crashPoint('api.redispatched')
       for (const target of targets) supervisor.announce(target, 1)
       log.info({ message: path.id, targets, caller: caller.name }, 'Redispatch requested')
       return shownMessage(await existingMessage(pool, path.id), protocolViews)
@@ -97,6 +99,7 @@ One that is queued, being delivered or waiting for its receipt is still under wa
           allowed: REDELIVERABLE_STATES,
         })
       }
+      crashPoint('api.redelivered')
       supervisor.announce(target, 1)
       log.info(
         { message: path.id, delivery: ids.deliveryId, target, caller: caller.name },

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { crashPoint } from '../../runtime/crash-point.ts'
 import { endpoint, type Endpoint } from '../../runtime/endpoint/endpoint.ts'
 import { recordName } from '../../runtime/endpoint/record-rules.ts'
 import { checked } from '../../runtime/endpoint/validation.ts'
@@ -33,8 +34,8 @@ const fieldsSchema = z.object({
 
 /** POST /messages. */
 export function sendingEndpoint(services: MessageServices): Endpoint {
-  const { pool, supervisor, protocolViews } = services
-  const submissions = new Submissions(services)
+  const { pool, supervisor, protocolViews, intake } = services
+  const submissions = new Submissions({ ...services, admit: (target) => intake.assertOpen(target) })
   return endpoint({
     method: 'POST',
     path: '/messages',
@@ -53,7 +54,10 @@ export function sendingEndpoint(services: MessageServices): Endpoint {
         target: 'Name of the target plugin instance; left out or empty: the one that the routes name.',
       },
       required: ['from', 'to', 'file'],
-      receive: (file) => submissions.take(file),
+      receive: async (file) => {
+        intake.assertOpen()
+        return submissions.take(file)
+      },
     },
     answer: {
       kind: 'data',
@@ -61,7 +65,7 @@ export function sendingEndpoint(services: MessageServices): Endpoint {
       schema: messageAnswer,
       description: 'The message, as GET shows it. Its source is `api`.',
     },
-    errors: ['CONFLICT'],
+    errors: ['CONFLICT', 'QUEUE_FULL'],
     handle: async ({ body, headers, caller, log }) => {
       const file = body.received.get('file')
       if (file === undefined) throw new Error('A required part is missing')
@@ -76,6 +80,7 @@ export function sendingEndpoint(services: MessageServices): Endpoint {
       }
       const { id, targets } = await submissions.send(file, submission, log)
       for (const each of targets) supervisor.announce(each, 1)
+      crashPoint('api.message-announced')
       if (targets.length > 0) log.info({ message: id, targets, caller: caller.name }, 'Message sent by hand')
       return shownMessage(await existingMessage(pool, id), protocolViews)
     },

@@ -4,11 +4,14 @@ import type {
   BareAnswer,
   ChosenAnswer,
   Endpoint,
+  EventsAnswer,
   FileAnswer,
   UncheckedBody,
 } from '../../runtime/endpoint/endpoint.ts'
+import { StorageError } from '../../storage/storage-error.ts'
 import { BODY_LIMIT_BYTES, checkHeaders, jsonBody, mediaTypeOf } from './body.ts'
 import type { Authenticate } from './caller.ts'
+import type { EventStreams } from './event-streams.ts'
 import { success } from './envelope.ts'
 import { noSuchPath } from './unknown-path.ts'
 import { discardReceived, readUpload, refuseDeclaredSize } from './upload.ts'
@@ -16,6 +19,7 @@ import { discardReceived, readUpload, refuseDeclaredSize } from './upload.ts'
 export interface MountOptions {
   readonly endpoints: readonly Endpoint[]
   readonly authenticate: Authenticate
+  readonly streams: EventStreams
 }
 
 /**
@@ -23,13 +27,15 @@ export interface MountOptions {
  * credential, path and method, Content-Type, X-Requested-With, size, body, record.
  */
 export function mountEndpoints(api: FastifyInstance, options: MountOptions): void {
-  const { endpoints, authenticate } = options
+  const { endpoints, authenticate, streams } = options
   for (const endpoint of endpoints) {
     api.route({
       method: endpoint.method,
       url: endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1'),
       bodyLimit: BODY_LIMIT_BYTES,
       config: { mediaType: mediaTypeOf(endpoint) },
+      // The type of the answer is known; a client's Accept has no say in it, as on every path.
+      ...(endpoint.answer.kind === 'events' ? { sse: 'manual' as const } : {}),
       onRequest: async (request) => {
         if (!endpoint.public) request.caller = await authenticate(request)
         // The router takes an empty step for a parameter.
@@ -40,7 +46,10 @@ export function mountEndpoints(api: FastifyInstance, options: MountOptions): voi
       handler: async (request, reply) => {
         const asked = await unchecked(endpoint, request, reply)
         try {
-          return sendAnswer(endpoint, reply, await endpoint.handle(asked))
+          const result = await endpoint.handle(asked)
+          if (endpoint.answer.kind === 'events')
+            return await streams.send(request, reply, result as EventsAnswer)
+          return sendAnswer(endpoint, reply, result)
         } catch (thrown) {
           if (asked.body.kind === 'upload') await discardReceived(asked.body.parts.received, request.log)
           throw thrown
@@ -89,9 +98,15 @@ function sendAnswer(endpoint: Endpoint, reply: FastifyReply, result: unknown): F
 function sendFile(reply: FastifyReply, file: FileAnswer): FastifyReply {
   reply.code(200).header('content-type', file.contentType)
   if (file.fileName !== undefined) reply.header('content-disposition', attachment(file.fileName))
-  return reply.send(
-    file.bytes instanceof Uint8Array ? Buffer.from(file.bytes) : (file.bytes satisfies Readable),
-  )
+  if (file.bytes instanceof Uint8Array) return reply.send(Buffer.from(file.bytes))
+  return reply.send(told(file.bytes, reply))
+}
+
+/** An answer that has begun can only break off: why is for the log. That its reader went away is no failure of ours. */
+function told(bytes: Readable, reply: FastifyReply): Readable {
+  return bytes.once('error', (error) => {
+    if (error instanceof StorageError) reply.log.error({ reason: error.message }, 'An answer broke off')
+  })
 }
 
 /** RFC 6266 §4.3: the name in ASCII for every client, and exact in `filename*` where it has other characters. */

@@ -1,10 +1,11 @@
 import { z, type ZodType } from 'zod'
-import { endpoint, type Caller, type ChosenRules, type Endpoint } from '../../runtime/endpoint/endpoint.ts'
+import { endpoint, type ChosenRules, type Endpoint } from '../../runtime/endpoint/endpoint.ts'
 import { validationFailure, WaybillError } from '../../runtime/errors.ts'
 import type { PluginType } from '../../runtime/module.ts'
 import { timestamp } from '../../runtime/endpoint/paging.ts'
-import type { Supervisor } from '../../runtime/supervisor/supervisor.ts'
 import type { AuditLog } from '../../storage/audit/audit-log.ts'
+import type { InstanceList } from '../../storage/plugins/instance-list.ts'
+import type { Supervisor } from '../../runtime/supervisor/supervisor.ts'
 import type {
   PluginConfiguration,
   PluginConfigurations,
@@ -24,7 +25,9 @@ import { InstanceControl } from './instance-control.ts'
 export interface PluginServices {
   readonly plugins: PluginConfigurations
   readonly pluginTypes: PluginTypes
-  readonly supervisor: Pick<Supervisor, 'find' | 'configure' | 'remove' | 'start' | 'stop' | 'restart'>
+  readonly supervisor: Pick<Supervisor, 'find' | 'start' | 'stop' | 'restart'>
+  /** Told of what was saved: an enabled instance is listed at once, a disabled one is stopped and listed no longer. */
+  readonly instances: Pick<InstanceList, 'apply'>
   readonly audit: AuditLog
 }
 
@@ -93,9 +96,9 @@ function creation(services: PluginServices, stored: StoredAnswer, rules: ChosenR
     },
     answer: { ...stored, status: 201 },
     errors: ['MISSING_TYPE', 'INVALID_TYPE', 'CONFLICT'],
-    handle: async ({ query, body, caller }) => {
+    handle: async ({ query, body, caller, log }) => {
       const created = await services.plugins.create(askedType(query.type), body as PluginValues, caller)
-      await list(services, created, caller)
+      await new InstanceControl(services).apply(created.type, created.name, { caller, log })
       return shown(created)
     },
   })
@@ -137,7 +140,7 @@ function oneConfiguration(
       handle: async (request) => {
         const { type, name } = request.path
         const updated = await plugins.update(type, name, request.body, request.caller)
-        await list(services, updated, request.caller)
+        await control.apply(type, name, request)
         return shown(updated)
       },
     }),
@@ -154,23 +157,11 @@ function oneConfiguration(
       handle: async (request) => {
         const { type, name } = request.path
         await plugins.delete(type, name, request.caller)
-        await control.remove(type, name, request.caller)
+        await control.apply(type, name, request)
         return undefined
       },
     }),
   ]
-}
-
-/** An enabled instance is listed at once, a disabled one is stopped and listed no longer. */
-async function list(
-  services: PluginServices,
-  configuration: PluginConfiguration,
-  caller: Caller,
-): Promise<void> {
-  const { supervisor, pluginTypes } = services
-  const { type, name, enabled } = configuration
-  if (enabled) supervisor.configure({ type, name, role: pluginTypes.get(type).role })
-  else await new InstanceControl(services).remove(type, name, caller)
 }
 
 function askedType(type: unknown): string {

@@ -9,7 +9,8 @@ import { parseJson } from './body.ts'
 import { PUBLIC_CALLER, type Authenticate } from './caller.ts'
 import { mountDocs } from './docs/page.ts'
 import { sendFailure } from './envelope.ts'
-import { continueBody, createHttpServer, type Timeouts } from './http-server.ts'
+import { EventStreams } from './event-streams.ts'
+import { continueBody, createHttpServer, TIMEOUTS, type Timeouts } from './http-server.ts'
 import { mountEndpoints } from './mount.ts'
 import { describeApi } from './openapi/document.ts'
 import { openApiEndpoint } from './openapi/endpoint.ts'
@@ -59,6 +60,8 @@ export async function buildServer(options: ServerOptions): Promise<FastifyInstan
   await letOriginsIn(server, config.allowedOrigins)
   takeBodies(server)
   await server.register(multipart)
+  const { commentMs } = { ...TIMEOUTS, ...timeouts }
+  const streams = await EventStreams.register(server, { authenticate, commentMs })
   server.setErrorHandler((thrown, request, reply) => sendFailure(request, reply, thrown))
   const known = { endpoints, prefix: API_PREFIX, authenticate }
   // Before a body is read: what it is does not matter to a path that is not there.
@@ -68,7 +71,7 @@ export async function buildServer(options: ServerOptions): Promise<FastifyInstan
   server.setNotFoundHandler(async (request, reply) => {
     throw await refusalOf(request, reply, known)
   })
-  await server.register(async (api) => mountEndpoints(api, { endpoints, authenticate }), {
+  await server.register(async (api) => mountEndpoints(api, { endpoints, authenticate, streams }), {
     prefix: API_PREFIX,
   })
   mountDocs(server)

@@ -7,12 +7,14 @@ import { listOf, pagingParameters, timestamp } from '../../runtime/endpoint/pagi
 import type { ServiceInstance } from '../../runtime/supervisor/service-instance.ts'
 import type { Supervisor } from '../../runtime/supervisor/supervisor.ts'
 import type { AuditLog } from '../../storage/audit/audit-log.ts'
+import type { InstanceList } from '../../storage/plugins/instance-list.ts'
 import { InstanceControl } from './instance-control.ts'
 
 /** `/services`: the plugin instances of this process and the API server itself. */
 
 export interface ServiceInstanceServices {
-  readonly supervisor: Pick<Supervisor, 'list' | 'find' | 'start' | 'stop' | 'restart' | 'remove'>
+  readonly supervisor: Pick<Supervisor, 'list' | 'find' | 'start' | 'stop' | 'restart'>
+  readonly instances: Pick<InstanceList, 'apply'>
   readonly audit: AuditLog
   /** This node's name. */
   readonly node: string
@@ -63,6 +65,13 @@ const answer = z
       .string()
       .describe('The node that answers, whose instance it is.')
       .meta({ examples: ['waybill-1'] }),
+    held_back: z
+      .string()
+      .nullable()
+      .describe(
+        'Why a running source takes nothing in at present, such as a queue that is too long, a full disk, a folder that cannot be read, or another node that polls the folder; it goes on by itself. Null when it takes in, and for every other instance.',
+      )
+      .meta({ examples: [null] }),
   })
   .meta({ id: 'ServiceInstance', description: 'A plugin instance of this process, or the API server.' })
 
@@ -105,7 +114,7 @@ const ACTION_TEXT = `The answer comes when the action is complete and shows the 
 | \`stop\` | \`running\` | \`stopped\` |
 | \`restart\` | \`running\`, \`error\` | \`running\` |
 
-In any other status, and so also while another action is under way, it is refused with \`INVALID_STATE\`; \`details\` has the \`status\` and the actions that are \`allowed\`. A start, or the start of a restart, that fails or takes over 30 seconds is \`START_FAILED\` with the reason, and the instance is in \`error\`. A stop lets work in hand finish for 30 seconds.
+In any other status, and so also while another action is under way, it is refused with \`INVALID_STATE\`; \`details\` has the \`status\` and the actions that are \`allowed\`. A start, or the start of a restart, that fails or takes over 30 seconds is \`START_FAILED\` with the reason, and the instance is in \`error\`; where it was the database that did not answer, the start is tried again until it succeeds. A stop lets work in hand finish for 30 seconds.
 
 Every action on the API server is \`NOT_CONTROLLABLE\`, whatever it is called. An instance that is unknown, deleted or disabled is \`NOT_FOUND\`, also for an unknown action; an unknown action on a known instance is \`INVALID_ACTION\`.`
 
@@ -144,7 +153,7 @@ function actionEndpoint(services: ServiceInstanceServices): Endpoint {
         throw new WaybillError('NOT_FOUND', 'Service instance not found')
       const action = actionOf(path.action)
       log.info({ type, name, action, caller: caller.name }, 'Service action')
-      return shown(await control.perform(action, type, name, caller))
+      return shown(await control.perform(action, type, name, { caller, log }))
     },
   })
 }
@@ -166,6 +175,7 @@ function apiServer({ node, startedAt }: ServiceInstanceServices): ServiceInstanc
     restarts: 0,
     pid_thread: threadId,
     node,
+    held_back: null,
   }
 }
 

@@ -17,6 +17,8 @@ export interface Birth {
   readonly logLevel: string
   readonly heartbeatMs: number
   readonly creditWindow: number
+  /** Why a source must take nothing in at first; null when it may. */
+  readonly heldBack: string | null
 }
 
 /** From the supervisor to a thread. */
@@ -30,6 +32,8 @@ export type ToThread =
   | { readonly kind: 'connection'; readonly source: string; readonly port: MessagePort }
   /** Deliveries wait that no source announces: sent by hand, due again, or another node's. Costs no credit. */
   | { readonly kind: 'announcement'; readonly count: number }
+  /** To a source: why it must take nothing in from now on; null when it may again. */
+  | { readonly kind: 'intake'; readonly heldBack: string | null }
 
 /** From a thread to the supervisor. */
 export type FromThread =
@@ -42,6 +46,10 @@ export type FromThread =
   | Reply
   /** A source wants to announce to this target, now and whenever it runs. Said once for each target. */
   | { readonly kind: 'seek'; readonly target: string }
+  /** A source has made deliveries for this target: for whoever runs it elsewhere. Gathered, not one a message. */
+  | { readonly kind: 'announced'; readonly target: string }
+  /** Why a source takes nothing in, by its own word; null when it does again. Changes alone, a few a second at most. */
+  | { readonly kind: 'condition'; readonly text: string | null }
 
 /** From a source to a target, thread to thread. */
 export interface Announcement {

@@ -143,12 +143,39 @@ export type AnswerDescription =
       readonly descriptions: Readonly<Record<number, string>>
     }
   | { readonly kind: 'file'; readonly contentType: string; readonly description: string }
+  /** Server-Sent Events, until one of the two sides ends them. */
+  | {
+      readonly kind: 'events'
+      /** By the names of events: what their data is. */
+      readonly events: Readonly<Record<string, { readonly schema: ZodType; readonly description: string }>>
+      readonly description: string
+    }
 
 /** Bytes as an answer. `fileName` makes it a download. */
 export interface FileAnswer {
   readonly contentType: string
   readonly fileName?: string
   readonly bytes: Uint8Array | Readable
+}
+
+/** A stream of events that has not begun. A request for its head alone never begins it. */
+export interface EventsAnswer {
+  /** Prepares the stream; what it throws is the answer. What it answers is called when the head has been sent. */
+  readonly open: () => Promise<(connection: EventConnection) => void>
+}
+
+/** The way to the client of an event stream. Its keep-alive comments and its end are the HTTP face's matter. */
+export interface EventConnection {
+  /** Fires when the stream is over, whoever ended it. */
+  readonly closed: AbortSignal
+  /** The client has not read what was written: more should wait. */
+  readonly isFull: boolean
+  /** Whole events as they are sent. They must not be changed afterwards. */
+  readonly write: (events: Uint8Array) => void
+  /** Runs `action` each time the client has read all, after the connection was full. */
+  readonly onDrain: (action: () => void) => void
+  /** Ends the stream with a last event. A client that does not read it either is cut off. */
+  readonly finish: (last: Uint8Array) => void
 }
 
 export interface BareAnswer<T> {
@@ -195,7 +222,9 @@ type ResultOf<A> = A extends { kind: 'data'; schema: infer S extends ZodType }
       ? BareAnswer<z.input<S>>
       : A extends { kind: 'file' }
         ? FileAnswer
-        : undefined
+        : A extends { kind: 'events' }
+          ? EventsAnswer
+          : undefined
 
 /** The parsed request, typed from the description. */
 export interface EndpointRequest<

@@ -17,6 +17,8 @@ export interface Machine {
   readonly recentRestarts: readonly number[]
   /** Restarts since the instance was last running, or was started by somebody. */
   readonly restartsInARow: number
+  /** Starts in a row that failed because of an outage. */
+  readonly outages: number
 }
 
 export type SupervisorEvent =
@@ -26,9 +28,18 @@ export type SupervisorEvent =
   /** Also of an instance that is starting: removal and shutdown do not wait for the outcome of a start. */
   | { readonly kind: 'stop' }
   | { readonly kind: 'ready'; readonly run: number; readonly threadId: number }
-  /** Said once for each thread, as its last word. `gone` is false when it could not be ended. */
-  | { readonly kind: 'ended'; readonly run: number; readonly reason: string; readonly gone: boolean }
+  | ({ readonly kind: 'ended' } & Ended)
   | { readonly kind: 'timer' }
+
+/** Said once for each thread, as its last word. */
+export interface Ended {
+  readonly run: number
+  readonly reason: string
+  /** False when it could not be ended. */
+  readonly gone: boolean
+  /** It was the database that was away: the same start may succeed later. */
+  readonly isOutage: boolean
+}
 
 export type Effect =
   | { readonly kind: 'spawn'; readonly run: number }
@@ -58,6 +69,7 @@ export function newMachine(now: Date): Machine {
     restarts: 0,
     recentRestarts: [],
     restartsInARow: 0,
+    outages: 0,
   }
 }
 
@@ -90,7 +102,7 @@ function moved(machine: Machine, state: InstanceState, effects: readonly Effect[
 function decideStart(machine: Machine, circumstances: Circumstances): Decision {
   const { status } = machine.state
   if (status !== 'stopped' && status !== 'error') return unchanged(machine)
-  return spawn({ ...machine, recentRestarts: [], restartsInARow: 0 }, 'action', circumstances)
+  return spawnAnew(machine, circumstances)
 }
 
 function decideRestart(machine: Machine, circumstances: Circumstances): Decision {
@@ -102,6 +114,9 @@ function decideRestart(machine: Machine, circumstances: Circumstances): Decision
 
 function decideStop(machine: Machine, circumstances: Circumstances): Decision {
   const { state } = machine
+  if (state.status === 'error' && state.retries) {
+    return moved(machine, { ...state, retries: false }, [{ kind: 'clear_timer' }])
+  }
   if (state.status === 'stopped' || state.status === 'error') return unchanged(machine)
   if (state.status === 'running') return askStop(machine, 'stopped', state.threadId, circumstances)
   if (state.status === 'stopping') {
@@ -123,14 +138,10 @@ function decideReady(
     return unchanged(machine)
   }
   const running: InstanceState = { status: 'running', since: now, threadId: event.threadId }
-  return moved({ ...machine, restartsInARow: 0 }, running, [{ kind: 'clear_timer' }])
+  return moved({ ...machine, restartsInARow: 0, outages: 0 }, running, [{ kind: 'clear_timer' }])
 }
 
-function decideEnded(
-  machine: Machine,
-  event: { readonly run: number; readonly reason: string; readonly gone: boolean },
-  circumstances: Circumstances,
-): Decision {
+function decideEnded(machine: Machine, event: Ended, circumstances: Circumstances): Decision {
   const { state } = machine
   if (event.run !== machine.run || state.status === 'stopped' || state.status === 'error') {
     return unchanged(machine)
@@ -139,13 +150,12 @@ function decideEnded(
   if (!event.gone) return fail(machine, event.reason, circumstances)
   if (state.status === 'running') return recover(machine, event.reason, circumstances)
   if (state.status === 'starting') {
-    return state.cause === 'action'
-      ? fail(machine, event.reason, circumstances)
-      : recover(machine, event.reason, circumstances)
+    if (event.isOutage) return waitForEndOfOutage(machine, event.reason, circumstances)
+    return state.cause === 'breakdown'
+      ? recover(machine, event.reason, circumstances)
+      : fail(machine, event.reason, circumstances)
   }
-  if (state.next === 'starting') {
-    return spawn({ ...machine, recentRestarts: [], restartsInARow: 0 }, 'action', circumstances)
-  }
+  if (state.next === 'starting') return spawnAnew(machine, circumstances)
   return moved(machine, { status: 'stopped', since: circumstances.now }, [{ kind: 'clear_timer' }])
 }
 
@@ -165,10 +175,20 @@ function decideTimer(machine: Machine, circumstances: Circumstances): Decision {
     const reason = `The instance did not finish its work within ${seconds(stopLimitMs)}`
     return { machine, effects: [{ kind: 'end', reason }] }
   }
+  if (state.status === 'error' && state.retries) return spawn(machine, 'outage', circumstances)
   return unchanged(machine)
 }
 
-function spawn(machine: Machine, cause: 'action' | 'breakdown', { now, limits }: Circumstances): Decision {
+/** Somebody wants it: what went wrong before does not count. */
+function spawnAnew(machine: Machine, circumstances: Circumstances): Decision {
+  return spawn({ ...machine, recentRestarts: [], restartsInARow: 0, outages: 0 }, 'action', circumstances)
+}
+
+function spawn(
+  machine: Machine,
+  cause: 'action' | 'breakdown' | 'outage',
+  { now, limits }: Circumstances,
+): Decision {
   const { state } = machine
   const run = machine.run + 1
   // The crash and the wait after it are one episode for who looks from outside.
@@ -218,8 +238,24 @@ function recover(machine: Machine, reason: string, circumstances: Circumstances)
   )
 }
 
+/**
+ * The instance did nothing wrong, so the tries have no end, and none counts as a restart. Whoever waits for the outcome
+ * is told at once, and an outage is one alert, however many tries it takes.
+ */
+function waitForEndOfOutage(machine: Machine, reason: string, { now, limits }: Circumstances): Decision {
+  const durationMs = Math.min(limits.firstBackoffMs * 2 ** machine.outages, limits.largestBackoffMs)
+  return moved(
+    { ...machine, outages: machine.outages + 1 },
+    { status: 'error', since: now, reason, retries: true },
+    [
+      { kind: 'set_timer', durationMs },
+      ...(machine.outages === 0 ? [{ kind: 'alert', reason } as const] : []),
+    ],
+  )
+}
+
 function fail(machine: Machine, reason: string, { now }: Circumstances): Decision {
-  return moved(machine, { status: 'error', since: now, reason }, [
+  return moved(machine, { status: 'error', since: now, reason, retries: false }, [
     { kind: 'clear_timer' },
     { kind: 'alert', reason },
   ])

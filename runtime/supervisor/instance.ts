@@ -26,6 +26,10 @@ export interface Surroundings {
   readonly loadSpec: (type: string, name: string) => Promise<InstanceSpec | null>
   readonly onAlert: (alert: PluginFailedAlert) => void
   readonly onChange: (instance: ServiceInstance) => void
+  /** A source has made deliveries for a target. */
+  readonly onAnnounced: (target: string) => void
+  /** A thread could not be ended. */
+  readonly onLost: () => void
 }
 
 /** One instance: holds what decide.ts says about it and carries the effects out. */
@@ -39,6 +43,9 @@ export class Instance {
   #thread: Thread | null = null
   #cancelTimer: (() => void) | null = null
   #waiting: ((instance: ServiceInstance) => void)[] = []
+  #heldBack: string | null = null
+  /** Why it takes nothing in by its own word. */
+  #condition: string | null = null
 
   constructor({ type, name, role }: InstanceIdentity, surroundings: Surroundings) {
     this.type = type
@@ -70,6 +77,8 @@ export class Instance {
       restarts,
       pid_thread: state.status === 'running' || state.status === 'stopping' ? state.threadId : null,
       node: this.#surroundings.node,
+      held_back:
+        state.status === 'running' && this.role === 'source' ? (this.#heldBack ?? this.#condition) : null,
     }
   }
 
@@ -104,11 +113,22 @@ export class Instance {
     if (this.status === 'running') this.#thread?.announce(count)
   }
 
+  /** Why a source is to take nothing in, or null; of another instance nothing is held back. */
+  holdBack(reason: string | null): void {
+    if (this.role !== 'source' || reason === this.#heldBack) return
+    this.#heldBack = reason
+    this.#thread?.holdBack(reason)
+    if (this.status !== 'running') return
+    this.#log.info({ reason }, reason === null ? 'takes in again' : 'takes nothing in')
+    this.#surroundings.onChange(this.view())
+  }
+
   #act(effect: Effect): void {
     switch (effect.kind) {
       case 'spawn':
         // The one before has ended: a stop while the settings are read must not be told to it.
         this.#thread = null
+        this.#condition = null
         void this.#spawn(effect.run)
         return
       case 'ask_stop':
@@ -145,7 +165,9 @@ export class Instance {
       if (spec === null) throw new Error('The instance is not configured, or not enabled')
       this.#thread = this.#newThread(run, spec)
     } catch (error) {
-      this.#noteEnd(run, { reason: reasonOf(error), stack: null, gone: true })
+      const isOutage = error instanceof WaybillError && error.code === 'DATABASE_UNAVAILABLE'
+      if (isOutage) this.#log.warn({ reason: reasonOf(error.cause) }, 'the settings cannot be read now')
+      this.#noteEnd(run, { reason: reasonOf(error), stack: null, gone: true, isOutage })
     }
   }
 
@@ -162,30 +184,40 @@ export class Instance {
         logLevel: log.level,
         heartbeatMs: limits.heartbeatMs,
         creditWindow: limits.creditWindow,
+        heldBack: this.role === 'source' ? this.#heldBack : null,
       },
       clock,
       limits,
       onReady: (threadId) => this.tell({ kind: 'ready', run, threadId }),
+      onAnnounced: this.#surroundings.onAnnounced,
+      onCondition: (text) => this.#noteCondition(run, text),
       onSeek: (target) => introductions.seek({ name: this.name, thread }, target),
       onEnd: (end) => {
         introductions.forget(thread)
+        if (!end.gone) this.#surroundings.onLost()
         this.#noteEnd(run, end)
       },
     })
     return thread
   }
 
+  #noteCondition(run: number, text: string | null): void {
+    if (run !== this.#machine.run) return
+    this.#condition = text
+    if (this.status === 'running') this.#surroundings.onChange(this.view())
+  }
+
   /** Not at once: the effects of the decision that led here come first. */
   #endWithoutThread(reason: string): void {
     const { run } = this.#machine
-    queueMicrotask(() => this.#noteEnd(run, { reason, stack: null, gone: true }))
+    queueMicrotask(() => this.#noteEnd(run, { reason, stack: null, gone: true, isOutage: false }))
   }
 
-  #noteEnd(run: number, { reason, stack, gone }: ThreadEnd): void {
+  #noteEnd(run: number, { reason, stack, gone, isOutage }: ThreadEnd): void {
     if (run !== this.#machine.run) return
     if (this.status === 'stopping') this.#log.debug({ reason }, 'the thread ended')
     else this.#log.error({ reason, ...(stack === null ? {} : { stack }) }, 'the instance broke down')
-    this.tell({ kind: 'ended', run, reason, gone })
+    this.tell({ kind: 'ended', run, reason, gone, isOutage })
   }
 
   /** A running target is introduced to its sources, before anybody can learn that it runs. */

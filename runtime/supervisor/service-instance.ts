@@ -33,6 +33,8 @@ export interface ServiceInstance {
   /** Id of the thread while the instance runs or finishes its work. */
   readonly pid_thread: number | null
   readonly node: string
+  /** Why a running source takes nothing in at present; null when it does, and of every other instance. */
+  readonly held_back: string | null
 }
 
 /** Raised once whenever an instance comes into `error`. */

@@ -21,34 +21,56 @@ export interface SupervisorOptions extends Partial<SupervisorLimits> {
   readonly clock: Clock
   /** Handed to every actor as it is; must be clonable. */
   readonly process: unknown
-  /** Reads an instance's settings when it starts. Null: it does not exist or is not enabled. */
+  /**
+   * Reads an instance's settings when it starts. Null: it does not exist or is not enabled. A start that it fails with
+   * DATABASE_UNAVAILABLE is tried again until it succeeds or fails for another reason.
+   */
   readonly loadSpec: (type: string, name: string) => Promise<InstanceSpec | null>
   readonly onAlert: (alert: PluginFailedAlert) => void
 }
+
+/** What a shutdown may shorten. */
+type ShutdownLimits = { -readonly [Name in 'stopLimitMs' | 'endLimitMs']: SupervisorLimits[Name] }
 
 /** Runs the plugin instances of this process, each in a thread of its own. */
 export class Supervisor {
   readonly #instances = new Map<string, Instance>()
   readonly #leaving = new Set<Instance>()
   readonly #listeners = new Set<(instance: ServiceInstance) => void>()
+  readonly #announcedListeners = new Set<(target: string) => void>()
   readonly #surroundings
+  /** Each instance and each thread holds this very object. */
+  readonly #limits: SupervisorLimits & ShutdownLimits
+  #hasLostThreads = false
   #closing = false
 
   constructor(options: SupervisorOptions) {
     const { node, log, clock, process, loadSpec, onAlert, ...limits } = options
+    this.#limits = { ...DEFAULT_LIMITS, ...limits }
     this.#surroundings = {
       node,
       log,
       clock,
       process,
       loadSpec,
-      limits: { ...DEFAULT_LIMITS, ...limits },
+      limits: this.#limits,
       introductions: new Introductions(),
       onAlert: (alert: PluginFailedAlert) => guarded(log, () => onAlert(alert)),
       onChange: (instance: ServiceInstance) => {
         for (const listener of this.#listeners) guarded(log, () => listener(instance))
       },
+      onLost: () => {
+        this.#hasLostThreads = true
+      },
+      onAnnounced: (target: string) => {
+        for (const listener of this.#announcedListeners) guarded(log, () => listener(target))
+      },
     }
+  }
+
+  /** Whether there is a thread that could not be ended, and so may keep the process from ending. */
+  get hasLostThreads(): boolean {
+    return this.#hasLostThreads
   }
 
   /** Sorted by type and name. */
@@ -96,6 +118,15 @@ export class Supervisor {
     if (this.#leaving.delete(instance)) this.#instances.delete(key)
   }
 
+  /**
+   * Called when deliveries were made for a target, which may run in another process, too; gathered, not for each of
+   * them. The answer ends it.
+   */
+  onAnnounced(listener: (target: string) => void): () => void {
+    this.#announcedListeners.add(listener)
+    return () => this.#announcedListeners.delete(listener)
+  }
+
   /** Starts all stopped instances side by side. One that fails is in `error`, and the others go on. */
   async startAll(): Promise<void> {
     const stopped = [...this.#instances.values()].filter(({ status }) => status === 'stopped')
@@ -126,13 +157,38 @@ export class Supervisor {
     return this.#listed(type, name).request(body, options)
   }
 
-  /** Tells a target of deliveries that no source of this process announces. Nothing happens when it does not run. */
+  /** Tells a target of deliveries that no source of this process announces, wherever it runs. */
   announce(target: string, count: number): void {
+    this.announceHere(target, count)
+    this.#surroundings.onAnnounced(target)
+  }
+
+  /** The same to the targets of this process alone. Nothing happens when there is none that runs. */
+  announceHere(target: string, count: number): void {
     for (const instance of this.#instances.values()) if (instance.name === target) instance.announce(count)
   }
 
-  /** Stops everything, also what is starting or waits for a restart. Nothing can be started any more. */
-  async shutdown(): Promise<void> {
+  /** Tells every running target to look: announcements of others may have been lost. */
+  announceToAll(): void {
+    for (const instance of this.#instances.values()) if (instance.role === 'target') instance.announce(1)
+  }
+
+  /**
+   * Tells the sources whether they may take anything in, and lists why they do not. To be told again and again: an
+   * instance that is new knows of no earlier word.
+   */
+  holdBack(held: { readonly all: string | null; readonly bySource: ReadonlyMap<string, string> }): void {
+    for (const instance of this.#instances.values())
+      instance.holdBack(held.all ?? held.bySource.get(instance.name) ?? null)
+  }
+
+  /**
+   * Stops everything, also what is starting or waits for a restart. Nothing can be started any more.
+   *
+   * @param limits how long work in hand may take, and how long the end of a thread, where that is less than always.
+   */
+  async shutdown(limits: Partial<ShutdownLimits> = {}): Promise<void> {
+    Object.assign(this.#limits, limits)
     this.#closing = true
     const instances = [...this.#instances.values()]
     for (const instance of instances) instance.tell({ kind: 'stop' })

@@ -21,6 +21,16 @@ export interface ActorContext<Settings = unknown> {
    * at once when the target does not run or this instance is stopping: the database has the work.
    */
   announce(target: string, count: number): Promise<void>
+  /**
+   * Sources: why nothing may be taken in now, in words for an operator; null when it may. What could not be kept or
+   * delivered in time is left to whoever has it.
+   */
+  heldBack(): string | null
+  /**
+   * Sources: why the instance itself takes nothing in now, such as a folder that is gone, in words for an operator; null
+   * when it does again. It is listed as `held_back`, and may be said as often as the actor likes.
+   */
+  tellCondition(text: string | null): void
   /** Targets: what to do when deliveries wait. A hint: the count says nothing of what a look will find. */
   onAnnouncement(handler: (count: number) => void): void
   /** Targets: gives credit back for deliveries that are finished. More than were announced is no harm. */

@@ -1,9 +1,11 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { Announcer } from '../channel/announcer.ts'
+import { Gathered } from '../channel/gathered.ts'
 import { Listener } from '../channel/listener.ts'
 import type { Birth, FromThread, ToThread } from '../channel/protocol.ts'
 import { Responder } from '../channel/responder.ts'
 import { systemClock } from '../clock.ts'
+import { Condition } from './condition.ts'
 import { reasonOf, toErrorData } from '../errors.ts'
 import { createLog } from '../log.ts'
 import type { ActorContext, RunningActor, StartActor } from './actor.ts'
@@ -22,7 +24,10 @@ const announcer = new Announcer({
   seek: (target) => post({ kind: 'seek', target }),
   signal: stopping.signal,
 })
+const elsewhere = new Gathered((target) => post({ kind: 'announced', target }))
 const listener = new Listener()
+const condition = new Condition((text) => post({ kind: 'condition', text }))
+let heldBack = birth.heldBack
 const responder = new Responder(post, async (body, signal) => {
   const actor = await starting
   if (actor?.handle === undefined) throw new Error(`An instance of ${birth.type} answers no requests`)
@@ -38,7 +43,12 @@ const context: ActorContext = {
   log,
   clock: systemClock,
   signal: stopping.signal,
-  announce: (target, count) => announcer.announce(target, count),
+  announce: (target, count) => {
+    if (count > 0) elsewhere.note(target)
+    return announcer.announce(target, count)
+  },
+  heldBack: () => heldBack,
+  tellCondition: (text) => condition.note(text),
   onAnnouncement: (handler) => listener.onAnnouncement(handler),
   settled: (count) => listener.settled(count),
   drained: () => listener.drained(),
@@ -96,6 +106,9 @@ function receive(message: ToThread): void {
       return
     case 'announcement':
       listener.announced(message.count)
+      return
+    case 'intake':
+      heldBack = message.heldBack
       return
   }
 }

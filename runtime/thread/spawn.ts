@@ -18,6 +18,8 @@ export interface ThreadEnd {
   readonly stack: string | null
   /** False when the thread could not be ended and was given up. */
   readonly gone: boolean
+  /** It could not start because the database was away. */
+  readonly isOutage: boolean
 }
 
 export interface ThreadOptions {
@@ -26,6 +28,8 @@ export interface ThreadOptions {
   readonly limits: ThreadLimits
   readonly onReady: (threadId: number) => void
   readonly onSeek: (target: string) => void
+  readonly onAnnounced: (target: string) => void
+  readonly onCondition: (text: string | null) => void
   /** Called once, and nothing after it. */
   readonly onEnd: (end: ThreadEnd) => void
 }
@@ -46,7 +50,7 @@ export class Thread {
   readonly #threadId: number
   #heartbeat: HeartbeatWatch | null = null
   #cancelEndLimit: (() => void) | null = null
-  #cause: { readonly reason: string; readonly stack: string | null } | null = null
+  #cause: Omit<ThreadEnd, 'gone'> | null = null
   #ended = false
 
   constructor(options: ThreadOptions) {
@@ -75,8 +79,8 @@ export class Thread {
   }
 
   /** Ends the thread as it is. The first reason given for an end is the one that is told. */
-  end(reason: string, stack: string | null = null): void {
-    this.#cause ??= { reason, stack }
+  end(reason: string, stack: string | null = null, isOutage = false): void {
+    this.#cause ??= { reason, stack, isOutage }
     if (this.#ended || this.#cancelEndLimit !== null) return
     const { clock, limits } = this.#options
     this.#cancelEndLimit = clock.after(limits.endLimitMs, () =>
@@ -103,6 +107,11 @@ export class Thread {
     this.#post({ kind: 'announcement', count })
   }
 
+  /** To a source: why it must take nothing in, or null. */
+  holdBack(heldBack: string | null): void {
+    this.#post({ kind: 'intake', heldBack })
+  }
+
   #post(message: ToThread, port: MessagePort | null = null): void {
     this.#worker.postMessage(message, port === null ? [] : [port])
   }
@@ -118,16 +127,22 @@ export class Thread {
         this.#options.onReady(this.#threadId)
         return
       case 'failed':
-        this.end(message.error.message, message.stack)
+        this.end(message.error.message, message.stack, message.error.code === 'DATABASE_UNAVAILABLE')
         return
       case 'stopped':
-        this.#cause ??= { reason: message.error?.message ?? 'The instance was stopped', stack: null }
+        this.#cause ??= ended(message.error?.message ?? 'The instance was stopped')
         return
       case 'reply':
         this.#requests.settle(message)
         return
       case 'seek':
         this.#options.onSeek(message.target)
+        return
+      case 'announced':
+        this.#options.onAnnounced(message.target)
+        return
+      case 'condition':
+        this.#options.onCondition(message.text)
         return
     }
   }
@@ -142,11 +157,8 @@ export class Thread {
 
   #noteError(error: unknown): void {
     this.#cause ??= isOutOfMemory(error)
-      ? { reason: `The thread ran out of memory (limit ${this.#options.limits.heapLimitMb} MB)`, stack: null }
-      : {
-          reason: `Uncaught error: ${reasonOf(error)}`,
-          stack: error instanceof Error ? (error.stack ?? null) : null,
-        }
+      ? ended(`The thread ran out of memory (limit ${this.#options.limits.heapLimitMb} MB)`)
+      : ended(`Uncaught error: ${reasonOf(error)}`, error instanceof Error ? (error.stack ?? null) : null)
   }
 
   #finish(otherwise: string, gone: boolean): void {
@@ -154,13 +166,15 @@ export class Thread {
     this.#ended = true
     this.#heartbeat?.end()
     this.#cancelEndLimit?.()
-    const { reason, stack } = gone
-      ? (this.#cause ?? { reason: otherwise, stack: null })
-      : { reason: otherwise, stack: null }
+    const { reason, stack, isOutage } = gone ? (this.#cause ?? ended(otherwise)) : ended(otherwise)
     const told = reason.slice(0, MAX_REASON_LENGTH)
     this.#requests.close(`The instance ended: ${told}`)
-    this.#options.onEnd({ reason: told, stack, gone })
+    this.#options.onEnd({ reason: told, stack, gone, isOutage })
   }
+}
+
+function ended(reason: string, stack: string | null = null): Omit<ThreadEnd, 'gone'> {
+  return { reason, stack, isOutage: false }
 }
 
 function isOutOfMemory(error: unknown): boolean {

@@ -8,6 +8,7 @@ import { beginningOfChain, EVENT_VERSION, eventHash, headMac, isSameHash } from 
 import { boundedText, changesBetween, type FieldChange } from './changes.ts'
 import { listEvents, type AuditEvent, type AuditFilter } from './events.ts'
 import type { AuditAction, AuditKind } from './kinds.ts'
+import { LateEvents, type RequestLog } from './late-events.ts'
 import { eventOf, runIn, runOn, type Run, type StoredEvent } from './stored-event.ts'
 import { keepWitness, readHead, verifyLog, type Verification } from './verify.ts'
 
@@ -43,6 +44,7 @@ export class AuditLog {
   readonly #pool: Pool
   readonly #key: string | null
   readonly #keepsChain: boolean
+  readonly #lateEvents = new LateEvents((caller, event) => this.recordAlone(caller, event))
 
   constructor(options: AuditLogOptions) {
     this.#pool = options.pool
@@ -77,6 +79,11 @@ export class AuditLog {
   /** Writes an event of what no transaction does, such as the start of an instance. */
   async recordAlone(caller: Caller, event: NewAuditEvent): Promise<void> {
     await transaction(this.#pool, (client) => this.recordOn(client, caller, event))
+  }
+
+  /** The same of what stands whatever becomes of its event: one that meets an outage is written after it. */
+  recordDone(caller: Caller, event: NewAuditEvent, log: RequestLog): Promise<void> {
+    return this.#lateEvents.record(caller, event, log)
   }
 
   /** Newest first. */

@@ -37,7 +37,7 @@ async function runMigrations(url: string, log: Log): Promise<void> {
   const orm = new MikroORM({
     ...config,
     // A migration may rewrite a large table: no limit of time.
-    driverOptions: { ...config.driverOptions, statement_timeout: 0 },
+    driverOptions: { ...config.driverOptions, statement_timeout: 0, Client: pg.Client },
     extensions: [Migrator],
     migrations: {
       tableName: MIGRATION_TABLE,

@@ -1,7 +1,9 @@
 import pg, { type Pool, type PoolClient, type PoolConfig, type QueryConfig } from 'pg'
 import { reasonOf } from '../../runtime/errors.ts'
 import type { Log } from '../../runtime/log.ts'
+import { boundedClient } from './bounded-client.ts'
 import { columnTypes } from './column-types.ts'
+import { isUnavailable } from './unavailable.ts'
 
 /** What a statement runs on: any free connection of a pool, or the one that holds a transaction. */
 export type Queryable = Pool | PoolClient
@@ -14,22 +16,37 @@ export interface PoolOptions {
   /** As `pg_stat_activity` shows it; at most 63 bytes count. */
   readonly applicationName: string
   readonly log: Log
+  /** How long one statement may take; a little later its connection is given up. */
+  readonly statementLimitMs?: number
 }
 
-const CONNECT_TIMEOUT_MS = 10_000
-const STATEMENT_TIMEOUT_MS = 60_000
+/** To wait for a free connection; for a new one there is less time, see bounded-client.ts. */
+const CONNECT_TIMEOUT_MS = 8_000
+/** Far more than ours take, and little enough for work to go on soon after a connection was lost without a word. */
+const STATEMENT_LIMIT_MS = 8_000
+/** The server ends a statement that takes too long: its word is certain. Only when that does not come, we give up. */
+const SILENCE_AFTER_LIMIT_MS = 1_000
 const IDLE_IN_TRANSACTION_TIMEOUT_MS = 60_000
+const KEEP_ALIVE_MS = 5_000
+
+/** The server notices a client that is gone without a word, and lets go of its locks. Without effect on Unix sockets. */
+const SERVER_SETTINGS =
+  '-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=3 -c tcp_keepalives_count=3 -c tcp_user_timeout=15000'
 
 /** The settings that all our connections share, whoever makes the pool. */
 export function connectionSettings(options: Omit<PoolOptions, 'log'>): PoolConfig {
+  const { url, size, applicationName, statementLimitMs = STATEMENT_LIMIT_MS } = options
   return {
-    connectionString: options.url,
-    max: options.size,
-    application_name: options.applicationName,
+    connectionString: url,
+    max: size,
+    application_name: applicationName,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-    statement_timeout: STATEMENT_TIMEOUT_MS,
+    statement_timeout: statementLimitMs,
     idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_TIMEOUT_MS,
     keepAlive: true,
+    keepAliveInitialDelayMillis: KEEP_ALIVE_MS,
+    options: SERVER_SETTINGS,
+    Client: boundedClient(statementLimitMs + SILENCE_AFTER_LIMIT_MS),
   }
 }
 
@@ -42,7 +59,11 @@ const HOT_STATEMENTS = '-c plan_cache_mode=force_generic_plan -c enable_seqscan=
 
 /** A pool without the ORM, for hot statements. It connects with the first statement. */
 export function openPool(options: PoolOptions): Pool {
-  const pool = new pg.Pool({ ...connectionSettings(options), types: columnTypes, options: HOT_STATEMENTS })
+  const pool = new pg.Pool({
+    ...connectionSettings(options),
+    types: columnTypes,
+    options: `${SERVER_SETTINGS} ${HOT_STATEMENTS}`,
+  })
   surviveLostConnections(pool, options.log)
   return pool
 }
@@ -115,6 +136,7 @@ export async function transaction<T>(
     await client.query('rollback').catch(() => {
       broken = true
     })
+    broken ||= isUnavailable(thrown)
     throw thrown
   } finally {
     client.release(broken)

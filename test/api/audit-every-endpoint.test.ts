@@ -24,14 +24,19 @@ const OTHER_TABLES = new Set([
   'audit_witness',
   'certificate_import',
   'delivery',
+  'exchange_clock',
   'history',
   'identity_revision',
   'journal',
+  'lease',
   'message',
   'message_change',
   'message_count',
   'message_span',
   'mikro_orm_migrations',
+  'payload_leftover',
+  'target_work',
+  'used_storage',
 ])
 
 /** Beside the configuration: what an instance does is an event, and so is that the log was verified. */
@@ -245,7 +250,7 @@ function messageRecipes(pool: Pool, partner: string): Readonly<Record<string, Re
       return async () => {
         // As if nobody had taken it, and with each repeat again.
         await pool.query(
-          `update delivery set state = 'stalled', announce_at = null, finished_at = now() where message_id = $1`,
+          `update delivery set state = 'stalled', waiting_since = null, finished_at = now() where message_id = $1`,
           [id],
         )
         return client.post(`/messages/${id}/deliveries/${delivery?.id}/redeliver`)

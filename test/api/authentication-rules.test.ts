@@ -1,6 +1,6 @@
 import t from 'tap'
 import { SYSTEM_CALLER } from '../../runtime/endpoint/endpoint.ts'
-import { announceWaiting } from '../../storage/sql/maintain.ts'
+import { stallWaiting } from '../../storage/sql/maintain.ts'
 import { startApi, type TestApi } from '../support/api.ts'
 import { ApiClient } from '../support/client.ts'
 import { waybill } from '../support/command.ts'
@@ -104,8 +104,9 @@ t.test('6.1 the history of a message names the account that asked', async (t) =>
   const { data: message } = await client.ask('POST', '/messages', { parts })
   const id = String(message['id'])
   // Nobody takes the delivery: it is stalled, and asking again changes something.
-  await api.database.pool.query('update delivery set announce_at = now()')
-  await announceWaiting(api.database.pool, 1)
+  await api.database.pool.query(`update delivery set waiting_since = now() - interval '1 minute'`)
+  await api.database.pool.query('delete from target_work')
+  t.equal(await stallWaiting(api.database.pool, 1), 1)
   const again = await client.ask('POST', `/messages/${id}/redispatch`, { headers })
   t.equal(again.status, 200, again.text)
   const lines = again.data['history'] as { kind: string; text?: string }[]

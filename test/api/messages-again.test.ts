@@ -5,7 +5,7 @@ import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { accept } from '../../storage/sql/accept.ts'
 import { claim } from '../../storage/sql/claim.ts'
-import { announceWaiting } from '../../storage/sql/maintain.ts'
+import { stallWaiting } from '../../storage/sql/maintain.ts'
 import { settle, type Outcome } from '../../storage/sql/settle.ts'
 import { startApi, type TestApi, type TestApiOptions } from '../support/api.ts'
 import { exchangeRecords } from '../support/exchange-records.ts'
@@ -83,10 +83,12 @@ async function move({ database }: TestApi, target: string, state: string): Promi
   const { pool } = database
   if (state === 'queued') return
   if (state === 'stalled') {
-    await pool.query(`update delivery set announce_at = now() where target = $1 and state = 'queued'`, [
-      target,
-    ])
-    await announceWaiting(pool, 1)
+    await pool.query(
+      `update delivery set waiting_since = now() - interval '1 minute' where target = $1 and state = 'queued'`,
+      [target],
+    )
+    await pool.query(`delete from target_work`)
+    await stallWaiting(pool, 1)
     return
   }
   const [claimed] = await claim(pool, claimFor(target))
@@ -96,7 +98,7 @@ async function move({ database }: TestApi, target: string, state: string): Promi
     delivered: { state: 'delivered' },
     failed: { state: 'failed', error: 'refused' },
     retrying: { state: 'retrying', error: 'no answer', delaySeconds: 600 },
-    awaiting_ack: { state: 'awaiting_ack' },
+    awaiting_ack: { state: 'awaiting_ack', deadlineSeconds: 86_400 },
   }
   const outcome = outcomes[state]
   if (outcome === undefined) throw new Error(state)

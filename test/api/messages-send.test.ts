@@ -325,7 +325,8 @@ t.test('POST /messages that fails in the server leaves nothing behind', async (t
 
   await rm(join(api.directory, '.incoming'), { recursive: true })
   const full = await send(api, [large, ...NAMED])
-  t.equal(full.status, 500, 'the store takes nothing')
+  t.match(full, { status: 503, error: { code: 'STORAGE_UNAVAILABLE' } }, 'the store takes nothing')
+  t.ok(full.headers.has('retry-after'))
   t.notMatch(full.text, api.directory)
   t.same(await stored(api), [])
   t.equal(await messages(api), 0)

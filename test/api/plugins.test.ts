@@ -64,6 +64,7 @@ t.test('/plugins/configs', async (t) => {
           method: 'POST',
           http_basic_username: '',
           content_type: '',
+          refused_networks: [],
           max_concurrent_deliveries: 5,
           ...timeouts,
           ...retry,

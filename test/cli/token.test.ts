@@ -57,7 +57,7 @@ t.test('a release build without anybody says how to make a first token, and then
   const directory = await temporaryDirectory(t)
   const running = await server(t, directory)
   const hint = () => running.output.some((line) => line.includes('npx waybill token create'))
-  await until(hint, 30_000)
+  await until(hint)
   t.equal(await status(running.url, 'wbl_nobody'), 401)
   const { stdout } = await waybill(FIRST, { directory })
   t.equal(await status(running.url, stdout), 200)

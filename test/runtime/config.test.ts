@@ -18,6 +18,8 @@ t.test('an empty environment has every default', async (t) => {
     modules: ['as2', 'file', 'http-poster', 'notifications'],
     logLevel: 'info',
     node: hostname(),
+    deliveryLeaseSeconds: 60,
+    maxWaitingDeliveries: 100_000,
   }
   t.same(parseConfig({}), expected)
   const empty = Object.fromEntries(
@@ -40,6 +42,8 @@ t.test('every variable is read', async (t) => {
     WAYBILL_MODULES: 'as2, file',
     LOG_LEVEL: 'debug',
     WAYBILL_NODE: 'north',
+    DELIVERY_LEASE_SECONDS: '30',
+    MAX_WAITING_DELIVERIES: '250',
     SOMETHING_ELSE: 'is not ours',
   })
   t.same(config, {
@@ -55,6 +59,8 @@ t.test('every variable is read', async (t) => {
     modules: ['as2', 'file'],
     logLevel: 'debug',
     node: 'north',
+    deliveryLeaseSeconds: 30,
+    maxWaitingDeliveries: 250,
   })
   t.ok(Object.isFrozen(config))
 })
@@ -65,6 +71,7 @@ const REFUSED: readonly (readonly [variable: string, value: string, rule: string
   ['HTTP_PORT', '-1', 'must be a port number from 0 to 65535'],
   ['HTTP_PORT', '80.5', 'must be a port number from 0 to 65535'],
   ['HTTP_PORT', '0x50', 'must be a port number from 0 to 65535'],
+  ['MAX_WAITING_DELIVERIES', '0', 'must be a whole number from 1 to 999999999'],
   ['PUBLIC_URL', 'exchange.example.com', 'must be an absolute http or https URL'],
   ['PUBLIC_URL', 'ftp://exchange.example.com', 'must be an absolute http or https URL'],
   [

@@ -2,6 +2,7 @@ import { installedModules } from '../../actors/registry.ts'
 import { tokenChecker } from '../../api/rest/authentication/check-token.ts'
 import { authenticator } from '../../api/rest/caller.ts'
 import { coreEndpoints } from '../../api/rest/endpoints.ts'
+import { openEvents, type OpenEvents } from '../../api/rest/events.ts'
 import type { Timeouts } from '../../api/rest/http-server.ts'
 import { API_PREFIX, buildServer, listen } from '../../api/rest/server.ts'
 import { systemClock, type Clock } from '../../runtime/clock.ts'
@@ -11,16 +12,21 @@ import { Supervisor } from '../../runtime/supervisor/supervisor.ts'
 import { AuditLog } from '../../storage/audit/audit-log.ts'
 import { UploadReader, type UploadReaderOptions } from '../../storage/certificates/reading/upload-reader.ts'
 import { ENTITIES } from '../../storage/records/entities.ts'
+import { IntakeGate } from '../../storage/exchange/intake-gate.ts'
 import { LocalStore } from '../../storage/payloads/local-store.ts'
 import { StorageTest } from '../../storage/payloads/storage-test.ts'
 import { storageOf } from '../../storage/settings/storage-settings.ts'
+import { InstanceList } from '../../storage/plugins/instance-list.ts'
 import { openIdentity, type IdentityRecords } from '../../storage/identity/identity.ts'
+import type { TailLimits } from '../../storage/events/tail.ts'
 import { openPool } from '../../storage/postgres/pool.ts'
+import { namingOutages } from '../../storage/postgres/unavailable.ts'
 import type { Database } from '../../storage/postgres/database.ts'
 import { openRecords, type Records } from '../../storage/records/records.ts'
 import { SecretBox } from '../../storage/secrets/secret-box.ts'
 import { ApiClient } from './client.ts'
 import { openTestDatabase, type Teardown } from './database.ts'
+import { localStorage } from './storages.ts'
 
 /** The modules that the product installs. */
 const ALL_MODULES = ['as2', 'file', 'http-poster', 'notifications']
@@ -35,6 +41,10 @@ export interface TestApi {
   readonly box: SecretBox
   readonly supervisor: Supervisor
   readonly uploadReader: UploadReader
+  readonly events: OpenEvents
+  /** Told by the test alone: no round looks. */
+  readonly intake: IntakeGate
+  readonly instances: InstanceList
   /** Where the payloads lie. */
   readonly directory: string
 }
@@ -55,6 +65,7 @@ export interface TestApiOptions {
   readonly clock?: Clock
   /** How uploads of certificates are read; left out: as the product does. */
   readonly reader?: Pick<UploadReaderOptions, 'limits' | 'thread'>
+  readonly eventLimits?: Partial<TailLimits>
 }
 
 /** The REST API on a free port of loopback, with a database and a supervisor of its own. */
@@ -85,12 +96,15 @@ export async function startApi(
     process: {
       databaseUrl: database.url,
       nodeId: 'test',
+      runId: 'test',
+      leaseSeconds: 60,
       secretKey: 'a key for tests alone',
-      payloadDirectory: directory,
+      storage: localStorage(directory),
+      earlierStorages: [],
       product: 'Waybill/test',
     },
     loadSpec: async (type, name) => {
-      const instance = await records.plugins.instance(type, name)
+      const instance = await namingOutages(records.plugins.instance(type, name))
       return instance === null
         ? null
         : {
@@ -102,8 +116,17 @@ export async function startApi(
     onAlert: () => undefined,
   })
   t.teardown(() => supervisor.shutdown())
+  const intake = new IntakeGate()
+  const instances = new InstanceList({ ...records, supervisor })
   const uploadReader = new UploadReader({ log, ...options.reader })
   t.teardown(() => uploadReader.close())
+  const events = openEvents({
+    databaseUrl: database.url,
+    clock: systemClock,
+    log,
+    limits: options.eventLimits ?? {},
+  })
+  t.teardown(() => events.close())
   const services = {
     ...records,
     ...identity,
@@ -113,11 +136,14 @@ export async function startApi(
     protocolViews: { as2: (facts: unknown) => facts as Record<string, unknown> },
     supervisor,
     clock,
+    intake,
+    instances,
     node: 'test',
     startedAt: new Date(),
     storageInUse: storageOf(await records.settings.get()),
     storageTest: new StorageTest({ clock: systemClock }),
     uploadReader,
+    events,
   }
   const server = await buildServer({
     endpoints: [
@@ -141,5 +167,18 @@ export async function startApi(
   const port = await listen(server, { port: 0, host: '127.0.0.1' })
   const base = `http://127.0.0.1:${port}${API_PREFIX}`
   const client = build === 'developer' ? await ApiClient.connect(base) : ApiClient.bare(base)
-  return { client, base, database, records, identity, box, supervisor, uploadReader, directory }
+  return {
+    client,
+    base,
+    database,
+    records,
+    identity,
+    box,
+    supervisor,
+    uploadReader,
+    events,
+    intake,
+    instances,
+    directory,
+  }
 }

@@ -18,12 +18,20 @@ export interface TestDatabase {
 }
 
 const POOL_SIZE = 10
+/** A test's own statements may be large, and the machine busy. */
+const STATEMENT_LIMIT_MS = 120_000
 
 /** Makes a database of its own for the test, as a copy of one that was migrated once, and drops it at its end. */
 export async function createTestDatabase(t: Teardown): Promise<TestDatabase> {
   const url = await copyDatabase(t, 'template waybill')
   const log = createLog(process.env['LOG_LEVEL'] ?? 'silent')
-  const pool = openPool({ url, size: POOL_SIZE, applicationName: 'waybill test', log })
+  const pool = openPool({
+    url,
+    size: POOL_SIZE,
+    applicationName: 'waybill test',
+    log,
+    statementLimitMs: STATEMENT_LIMIT_MS,
+  })
   t.teardown(() => pool.end())
   return { url, pool, log }
 }
@@ -53,7 +61,13 @@ async function copyDatabase(t: Teardown, template: string): Promise<string> {
 }
 
 async function administer(url: string, statement: string): Promise<void> {
-  const pool = openPool({ url, size: 1, applicationName: 'waybill test', log: createLog('silent') })
+  const pool = openPool({
+    url,
+    size: 1,
+    applicationName: 'waybill test',
+    log: createLog('silent'),
+    statementLimitMs: STATEMENT_LIMIT_MS,
+  })
   try {
     await pool.query(statement)
   } finally {

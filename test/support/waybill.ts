@@ -19,6 +19,8 @@ export interface WaybillOptions {
   readonly env?: Readonly<Record<string, string>>
   /** The command line; default none, which starts the server. */
   readonly args?: readonly string[]
+  /** What Node.js itself is told, before the program; default nothing. */
+  readonly nodeArguments?: readonly string[]
 }
 
 /** The whole service as its own process, driven over HTTP as a user would. */
@@ -46,9 +48,10 @@ export class Waybill {
     directory,
     env = {},
     args = [],
+    nodeArguments = [],
   }: WaybillOptions): Promise<{ child: ChildProcess; output: string[] }> {
     await mkdir(directory, { recursive: true })
-    const child = spawn(...plainCommand(process.execPath, [MAIN, ...args]), {
+    const child = spawn(...plainCommand(process.execPath, [...nodeArguments, MAIN, ...args]), {
       cwd: directory,
       env: {
         PATH: process.env['PATH'],

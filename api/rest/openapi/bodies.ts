@@ -2,7 +2,7 @@ import type { ZodType } from 'zod'
 import type { AnswerDescription, BodyDescription } from '../../../runtime/endpoint/endpoint.ts'
 import type { RecordRules } from '../../../runtime/endpoint/record-rules.ts'
 import { exampleFor, examplesOf } from './examples.ts'
-import type { Json, JsonObject } from './json.ts'
+import { isObject, type Json, type JsonObject } from './json.ts'
 import { addComponent, bodyOf, schemaOf, type Components } from './schemas.ts'
 
 /** Request bodies and the answers of success. */
@@ -99,6 +99,7 @@ export function answersOf(answer: AnswerDescription, components: Components): Js
     const content = { [answer.contentType]: { schema } }
     return { 200: { description, headers: FILE_HEADERS, content } }
   }
+  if (answer.kind === 'events') return { 200: eventsAnswer(answer, components) }
   if (answer.kind === 'choice') {
     const successes = Object.entries(answer.byStatus)
     return Object.fromEntries(successes.map(([status, each]) => [status, success(each, components)]))
@@ -112,6 +113,33 @@ export function answersOf(answer: AnswerDescription, components: Components): Js
       { description: text, headers: HEADERS, content },
     ]),
   )
+}
+
+/** OpenAPI 3.1 has no words for the events of a stream: their data is described as an extension, and in the example. */
+function eventsAnswer(answer: AnswerDescription & { kind: 'events' }, components: Components): JsonObject {
+  const events = Object.entries(answer.events).map(([name, { schema, description }]) => {
+    const data = schemaOf(schema, 'output', components)
+    return [name, { description, data, example: exampleFor(data, components) ?? {} }] as const
+  })
+  const schema = {
+    type: 'string',
+    description: 'Server-Sent Events in UTF-8. Their data is one JSON object.',
+    'x-events': Object.fromEntries(
+      events.map(([name, { description, data }]) => [name, { description, data }]),
+    ),
+  }
+  const example = events
+    .map(([name, { example: data }]) => `${idOf(data)}event: ${name}\ndata: ${JSON.stringify(data)}\n\n`)
+    .join('')
+  return {
+    description: answer.description,
+    headers: HEADERS,
+    content: { 'text/event-stream': { schema, example } },
+  }
+}
+
+function idOf(data: Json): string {
+  return isObject(data) && typeof data['id'] === 'number' ? `id: ${data['id']}\n` : ''
 }
 
 function success(

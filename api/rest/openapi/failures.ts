@@ -25,6 +25,7 @@ function codesOf(endpoint: Endpoint): readonly ErrorCode[] {
   if (mediaTypeOf(endpoint) !== null) codes.add('UNSUPPORTED_MEDIA_TYPE').add('PAYLOAD_TOO_LARGE')
   if (body?.kind === 'upload') codes.add('MISSING_HEADER')
   codes.add('INTERNAL_ERROR')
+  if (endpoint.answer.kind !== 'bare') codes.add('DATABASE_UNAVAILABLE').add('STORAGE_UNAVAILABLE')
   return [...codes]
 }
 
@@ -68,6 +69,11 @@ const HEADERS: Partial<Record<ErrorCode, string>> = {
   INVALID_TOKEN: 'WWW-Authenticate',
   TOKEN_EXPIRED: 'WWW-Authenticate',
   TOO_BUSY: 'Retry-After',
+  DATABASE_UNAVAILABLE: 'Retry-After',
+  STORAGE_UNAVAILABLE: 'Retry-After',
+  QUEUE_FULL: 'Retry-After',
+  SENDER_NOT_RUNNING: 'Retry-After',
+  INSTANCE_UNAVAILABLE: 'Retry-After',
 }
 
 /** Details that show their shape, for the codes that have some. */

@@ -160,6 +160,7 @@ const TABLE: readonly Row[] = [
     codes: { POST: ['NOT_FOUND', 'NOT_REDELIVERABLE'] },
     shows: ['id', 'status', 'stage', 'deliveries'],
   },
+  { methods: ['GET'], path: '/events', query: ['message_id'], answers: 'text/event-stream' },
   {
     methods: ['GET'],
     path: '/stats',
