@@ -10,6 +10,7 @@ import { Waybill } from '../test/support/waybill.ts'
 import { costsOf, credentialsOf, excessOf, type Credential, type Round } from './authentication-cost.ts'
 import { load, type LoadFigures } from './http-load.ts'
 import type { Figures, ScenarioOptions } from './scenario.ts'
+import { median } from './statistics.ts'
 import { usageOf } from './usage.ts'
 
 const BARE = fileURLToPath(new URL('./bare-fastify.ts', import.meta.url))
@@ -176,9 +177,4 @@ async function startBare(databaseUrl: string, running: AsyncDisposableStack): Pr
   })
   const [line] = (await once(createInterface({ input: child.stdout }), 'line')) as [string]
   return { pid: child.pid ?? 0, port: Number(/:(\d+)$/.exec(line)?.[1]), prefix: '' }
-}
-
-function median(values: readonly number[]): number {
-  const sorted = values.toSorted((one, other) => one - other)
-  return sorted[Math.floor(sorted.length / 2)] ?? 0
 }

@@ -1,18 +1,18 @@
-import { randomUUIDv7 } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Pool } from 'pg'
 import { createLog } from '../runtime/log.ts'
 import { clockRound } from '../storage/exchange/clock.ts'
-import { journaled } from '../storage/exchange/stages.ts'
 import { startEmbedded } from '../storage/postgres/embedded.ts'
 import { migrate } from '../storage/postgres/migrate.ts'
 import { openPool } from '../storage/postgres/pool.ts'
 import { accept } from '../storage/sql/accept.ts'
 import { claim } from '../storage/sql/claim.ts'
 import { settle } from '../storage/sql/settle.ts'
+import { newMessage } from '../test/storage/exchange/fixture.ts'
 import type { Figures, ScenarioOptions } from './scenario.ts'
+import { median } from './statistics.ts'
 import { storeWaiting, TARGET } from './waiting-deliveries.ts'
 
 const WAITING = [1, 100_000, 1_000_000]
@@ -103,26 +103,7 @@ async function measure({ pool, claimsMs, settlesMs, clockMs }: Queue, operations
 }
 
 async function acceptOne(pool: Pool): Promise<void> {
-  const bytes = Buffer.from('UNB')
-  await accept(pool, [
-    {
-      id: randomUUIDv7(),
-      direction: 'outbound',
-      source: 'api',
-      from: 'acme',
-      to: 'globex',
-      fileName: 'invoice.edi',
-      contentType: 'application/edifact',
-      sizeBytes: bytes.length,
-      stages: [journaled('unpacked', bytes)],
-      protocols: {},
-      sourceReference: null,
-      duplicateKey: null,
-      refusal: null,
-      dispatch: true,
-      byHand: { target: TARGET, sender: 'bench' },
-    },
-  ])
+  await accept(pool, [newMessage({ source: 'api', byHand: { target: TARGET, sender: 'bench' } })])
 }
 
 function figuresOf(queues: readonly Queue[]): Record<string, number> {
@@ -140,10 +121,6 @@ function figuresOf(queues: readonly Queue[]): Record<string, number> {
   if (share < LEAST_SHARE)
     throw new Error(`Only ${share} of the rate is left\n${JSON.stringify(figures, null, 2)}`)
   return figures
-}
-
-function median(values: readonly number[]): number {
-  return values.toSorted((one, other) => one - other)[Math.floor(values.length / 2)] ?? 0
 }
 
 function inDatabase(url: string, name: string): string {

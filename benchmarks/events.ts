@@ -11,6 +11,7 @@ import { startEmbedded } from '../storage/postgres/embedded.ts'
 import { Waybill } from '../test/support/waybill.ts'
 import { WRITERS, type WriterOptions, type Written } from './event-writers.ts'
 import type { Figures, ScenarioOptions } from './scenario.ts'
+import { median, quantile } from './statistics.ts'
 import { usageOf } from './usage.ts'
 
 const LINES_A_TRANSACTION = 3
@@ -178,12 +179,4 @@ async function latenciesOf(url: string, writer: pg.Client, count: number): Promi
 async function residentBytes(pid: number): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8')
   return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1] ?? 0) * 1024
-}
-
-function median(values: readonly number[]): number {
-  return quantile(values, 0.5)
-}
-
-function quantile(values: readonly number[], share: number): number {
-  return values.toSorted((one, other) => one - other)[Math.floor(values.length * share)] ?? 0
 }

@@ -6,6 +6,7 @@ import { createLog } from '../runtime/log.ts'
 import { startEmbedded } from '../storage/postgres/embedded.ts'
 import { Waybill } from '../test/support/waybill.ts'
 import type { Figures, ScenarioOptions } from './scenario.ts'
+import { median } from './statistics.ts'
 import { storeWaiting, TARGET } from './waiting-deliveries.ts'
 
 const LIMIT_SECONDS = 5
@@ -68,10 +69,6 @@ export async function recovery(options: ScenarioOptions): Promise<Figures> {
   if (figures.seconds_to_first_delivery > LIMIT_SECONDS)
     throw new Error(`The first delivery came too late: ${JSON.stringify(figures)}`)
   return { parameters: { deliveries_waiting: messages, kills: REPEATS }, figures }
-}
-
-function median(values: readonly number[]): number {
-  return values.toSorted((one, other) => one - other)[values.length >> 1] ?? 0
 }
 
 function superuserOf(server: { readonly url: string; readonly superuserUrl: string }): string {

@@ -3,7 +3,7 @@ import type { Config } from '../../runtime/config.ts'
 import type { Caller } from '../../runtime/endpoint/endpoint.ts'
 import { WaybillError } from '../../runtime/errors.ts'
 import type { Log } from '../../runtime/log.ts'
-import { isLoopback } from '../../storage/identity/provider.ts'
+import { isLoopback } from '../../runtime/loopback.ts'
 
 /** Whose request it is (specification, section 5). */
 

@@ -5,22 +5,13 @@ import { OperatorError } from '../../runtime/errors.ts'
 import type { Page, PageRequest } from '../../runtime/endpoint/paging.ts'
 import { transaction } from '../postgres/pool.ts'
 import { beginningOfChain, EVENT_VERSION, eventHash, headMac, isSameHash } from './chain.ts'
-import { boundedText, changesBetween, type FieldChange } from './changes.ts'
+import { boundedText, changesBetween } from './changes.ts'
 import { listEvents, type AuditEvent, type AuditFilter } from './events.ts'
-import type { AuditAction, AuditKind } from './kinds.ts'
 import { LateEvents, type RequestLog } from './late-events.ts'
+import type { NewAuditEvent } from './new-audit-event.ts'
 import { eventOf, runIn, runOn, type Run, type StoredEvent } from './stored-event.ts'
-import { keepWitness, readHead, verifyLog, type Verification } from './verify.ts'
-
-export interface NewAuditEvent {
-  readonly action: AuditAction
-  readonly kind: AuditKind
-  /** As the kind's records are known (kinds.ts); null where there is one record or none. */
-  readonly recordId: string | number | null
-  /** The record's name at this moment. */
-  readonly recordName: string
-  readonly changes: readonly FieldChange[]
-}
+import type { Verification } from './verification.ts'
+import { keepWitness, readHead, verifyLog } from './verify.ts'
 
 export interface AuditLogOptions {
   readonly pool: Pool

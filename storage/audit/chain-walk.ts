@@ -9,7 +9,7 @@ import {
   type Witness,
 } from './chain.ts'
 import type { StoredEvent } from './stored-event.ts'
-import type { Anchors, Verification } from './verify.ts'
+import type { Anchors, Verification } from './verification.ts'
 
 interface ChainWalkOptions extends Anchors {
   readonly key: string

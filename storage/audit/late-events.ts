@@ -2,7 +2,7 @@ import type { Caller } from '../../runtime/endpoint/endpoint.ts'
 import { reasonOf } from '../../runtime/errors.ts'
 import type { Log } from '../../runtime/log.ts'
 import { isUnavailable } from '../postgres/unavailable.ts'
-import type { NewAuditEvent } from './audit-log.ts'
+import type { NewAuditEvent } from './new-audit-event.ts'
 
 /** More than anybody does by hand while a database is away. */
 const MAX_WAITING = 1_000

@@ -4,22 +4,7 @@ import { query, transaction } from '../postgres/pool.ts'
 import { ChainWalk } from './chain-walk.ts'
 import { NO_HASH, witnessMac, type ChainHead, type Witness } from './chain.ts'
 import { runOn, storedEvents, type Run } from './stored-event.ts'
-
-/** What a verification has found (specification, 4.3). */
-export interface Verification {
-  readonly ok: boolean
-  /** All events of the log. */
-  readonly events_checked: number
-  /** Events with a hash, and events without one. */
-  readonly chained: number
-  readonly unchained: number
-  /** The newest event with a hash; null and empty for none. */
-  readonly head_id: number | null
-  readonly head_hash: string
-  /** Of a log that does not verify, the first event, by id, that is not as it was written or that is missing. */
-  readonly first_broken_id?: number
-  readonly reason?: string
-}
+import type { Verification } from './verification.ts'
 
 /**
  * Reads the whole log, as it is at one moment, against its chain, the head beside it and the head of the last
@@ -55,12 +40,6 @@ async function countUnchained(client: PoolClient): Promise<Verification> {
     )
   }
   return { ok: true, events_checked: count, chained: 0, unchained: count, head_id: null, head_hash: NO_HASH }
-}
-
-/** What stands beside the log; null for what somebody has removed, past the triggers. */
-export interface Anchors {
-  readonly head: ChainHead | null
-  readonly witness: Witness | null
 }
 
 export async function readHead(run: Run): Promise<ChainHead | null> {

@@ -1,6 +1,7 @@
 import { defineEntity, p, type InferEntity } from '@mikro-orm/core'
 import { z } from 'zod'
 import { recordName } from '../../runtime/endpoint/record-rules.ts'
+import { isLoopback } from '../../runtime/loopback.ts'
 
 /** An identity provider (OpenID Connect) whose users sign in and whose access tokens are credentials. */
 export const OidcProviderEntity = defineEntity({
@@ -29,14 +30,6 @@ export const OidcProviderEntity = defineEntity({
 })
 
 export type OidcProvider = InferEntity<typeof OidcProviderEntity>
-
-/**
- * Whether plain http is allowed for a host: it never leaves this machine.
- * @param hostname as WHATWG URLs have it: IPv6 in brackets, IPv4 in four numbers.
- */
-export function isLoopback(hostname: string): boolean {
-  return hostname === 'localhost' || hostname === '[::1]' || /^127(\.\d{1,3}){3}$/.test(hostname)
-}
 
 /** Why a text cannot be an issuer, or null (OpenID Connect Core 1.0 §1.2, Issuer Identifier). */
 function refusalOfIssuer(text: string): string | null {

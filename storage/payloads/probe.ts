@@ -1,6 +1,6 @@
 import { rmdir, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import type { StorageSettings } from '../settings/storage-settings.ts'
+import type { Bucket } from './s3/bucket.ts'
 import { DRAFTS, LocalStore } from './local-store.ts'
 import { problemOf } from './problem.ts'
 import { CHECK_STEPS, type StoreCheck } from './store.ts'
@@ -8,9 +8,6 @@ import { CHECK_STEPS, type StoreCheck } from './store.ts'
 /** What a test of a store does, in order; `open` makes the directory or reaches the bucket. */
 export const PROBE_STEPS = ['open', ...CHECK_STEPS] as const
 export type ProbeStep = (typeof PROBE_STEPS)[number]
-
-/** The settings that name a bucket. */
-export type Bucket = Pick<StorageSettings, 'storage_s3_bucket' | 'storage_s3_region' | 'storage_s3_endpoint'>
 
 export type ProbeResult =
   | Extract<StoreCheck, { ok: true }>

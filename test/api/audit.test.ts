@@ -1,5 +1,6 @@
 import t from 'tap'
-import { AuditLog, type NewAuditEvent } from '../../storage/audit/audit-log.ts'
+import { AuditLog } from '../../storage/audit/audit-log.ts'
+import type { NewAuditEvent } from '../../storage/audit/new-audit-event.ts'
 import { AUDIT_ACTIONS, AUDIT_KINDS } from '../../storage/audit/kinds.ts'
 import { query } from '../../storage/postgres/pool.ts'
 import { startApi, type TestApi } from '../support/api.ts'

@@ -2,7 +2,7 @@ import { createLocalJWKSet, errors, type JWTVerifyGetKey, type JSONWebKeySet, ty
 import type { Clock } from '../../../runtime/clock.ts'
 import { reasonOf } from '../../../runtime/errors.ts'
 import type { Log } from '../../../runtime/log.ts'
-import { isLoopback } from '../../../storage/identity/provider.ts'
+import { isLoopback } from '../../../runtime/loopback.ts'
 import { fetchDocument } from './fetch-document.ts'
 
 /** Keys so old are fetched anew before they are used. */

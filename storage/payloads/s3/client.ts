@@ -1,5 +1,5 @@
 import { S3Client } from '@aws-sdk/client-s3'
-import type { Bucket } from '../probe.ts'
+import type { Bucket } from './bucket.ts'
 
 /** A connection is there by then, or the endpoint counts as away. */
 const CONNECT_TIMEOUT_MS = 5_000

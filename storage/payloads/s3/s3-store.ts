@@ -8,7 +8,7 @@ import {
   type S3Client,
 } from '@aws-sdk/client-s3'
 import { PAYLOAD_STAGES, type PayloadStage } from '../../exchange/states.ts'
-import type { Bucket } from '../probe.ts'
+import type { Bucket } from './bucket.ts'
 import { checkStore } from '../check.ts'
 import { Verify } from '../digest.ts'
 import { asStorageError } from '../failure.ts'

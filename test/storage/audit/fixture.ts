@@ -1,7 +1,8 @@
 import type { Pool } from 'pg'
 import type { Caller } from '../../../runtime/endpoint/endpoint.ts'
-import { AuditLog, type NewAuditEvent } from '../../../storage/audit/audit-log.ts'
-import type { Verification } from '../../../storage/audit/verify.ts'
+import { AuditLog } from '../../../storage/audit/audit-log.ts'
+import type { NewAuditEvent } from '../../../storage/audit/new-audit-event.ts'
+import type { Verification } from '../../../storage/audit/verification.ts'
 import { query } from '../../../storage/postgres/pool.ts'
 
 /** A log to write and to tamper with. */
