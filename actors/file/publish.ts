@@ -22,6 +22,8 @@ export type OnConflict = 'rename' | 'overwrite' | 'fail'
 export interface Publication {
   readonly deliveryId: number
   readonly fencing: number
+  /** Which file of the delivery, from 1 in their order; null for the only one. */
+  readonly file: number | null
   /** Whether it was tried before. Else what lies here of the delivery is left of a time before it was redelivered. */
   readonly isRepeat: boolean
   /** Relative to the base directory; every part a safe name. */
@@ -57,21 +59,22 @@ export class Publisher {
     return publisher
   }
 
-  /** Begins; null when the delivery was published already. */
+  /** Begins; null when the file was published already. */
   async begin(publication: Publication): Promise<Draft | null> {
-    const { deliveryId, fencing, isRepeat } = publication
+    const { deliveryId, fencing, file, isRepeat } = publication
     const walk = new Walk(this.#baseDirectory)
     try {
       const workshop = workshopOf(walk)
-      if (!isRepeat) removeTraces(workshop, deliveryId)
-      else if (wasPublished(workshop, deliveryId)) {
-        walk.close()
-        return null
-      }
-      const name = `${deliveryId}.${fencing}`
+      if (isRepeat) {
+        if (wasPublished(workshop, deliveryId, file)) {
+          walk.close()
+          return null
+        }
+      } else if (file === null || file === 1) removeTraces(workshop, deliveryId)
+      const name = file === null ? `${deliveryId}.${fencing}` : `${deliveryId}.${fencing}.${file}`
       const handle = await open(workshop.at(`${name}.part`), NEW_FILE, 0o666)
       crashPoint('file-writer.draft-begun')
-      return new Draft({ publication, name, walk, workshop, handle })
+      return new Draft({ publication, name, baseDirectory: this.#baseDirectory, walk, handle })
     } catch (thrown) {
       walk.close()
       throw asFailure(thrown)
@@ -113,36 +116,62 @@ function asFailure(thrown: unknown): unknown {
 interface DraftParts {
   readonly publication: Publication
   readonly name: string
+  readonly baseDirectory: string
   readonly walk: Walk
-  readonly workshop: Directory
   readonly handle: FileHandle
 }
 
 /** A file that is being written. It ends with `publish` or with `abandon`. */
 export class Draft {
   readonly #parts: DraftParts
+  #walk: Walk | null
   #isOpen = true
 
   constructor(parts: DraftParts) {
     this.#parts = parts
+    this.#walk = parts.walk
   }
 
   async write(bytes: Uint8Array): Promise<void> {
     await this.#parts.handle.writeFile(bytes)
   }
 
+  /** Flushes it, and lets go of its handles: it waits for its name, as one of many may. */
+  async seal(): Promise<void> {
+    try {
+      await this.#flush()
+      this.#closeWalk()
+    } catch (thrown) {
+      await this.abandon()
+      throw asFailure(thrown)
+    }
+  }
+
+  /** Throws when a file has the final name and must be left as it is. */
+  refuseTaken(): void {
+    const { path, onConflict } = this.#parts.publication
+    if (onConflict !== 'fail') return
+    try {
+      const directory = this.#entered().enter(directoryOf(path))
+      if (lstatSync(directory.at(nameOf(path)), { throwIfNoEntry: false }) !== undefined)
+        throw isTaken(nameOf(path), directory)
+    } catch (thrown) {
+      if (codeOf(thrown) !== 'ENOENT') throw asFailure(thrown)
+    } finally {
+      this.#closeWalk()
+    }
+  }
+
   /** Flushes it, and gives it its final name. When that fails nothing of it stays. */
   async publish(): Promise<void> {
-    const { publication, walk, handle } = this.#parts
+    const { publication } = this.#parts
     try {
-      await handle.sync()
-      crashPoint('file-writer.draft-synced')
-      await this.#closeFile()
-      const directory = walk.enterOrMake(directoryOf(publication.path), 0o777)
+      await this.#flush()
+      const directory = this.#entered().enterOrMake(directoryOf(publication.path), 0o777)
       await this.#name(directory, nameOf(publication.path))
       await directory.syncLater()
       crashPoint('file-writer.published')
-      walk.close()
+      this.#closeWalk()
     } catch (thrown) {
       await this.abandon()
       throw asFailure(thrown)
@@ -151,9 +180,10 @@ export class Draft {
 
   /** Removes it, unless it was published. */
   async abandon(): Promise<void> {
-    const { workshop, walk, name } = this.#parts
+    const { name } = this.#parts
     await this.#closeFile().catch(() => undefined)
     try {
+      const workshop = this.#workshop()
       const draft = workshop.at(`${name}.part`)
       // One that has a second name was published; the trace says so to the next try.
       if (lstatSync(draft, { throwIfNoEntry: false })?.nlink === 1) {
@@ -161,8 +191,29 @@ export class Draft {
         rmSync(draft, { force: true })
       }
     } finally {
-      walk.close()
+      this.#closeWalk()
     }
+  }
+
+  #entered(): Walk {
+    this.#walk ??= new Walk(this.#parts.baseDirectory)
+    return this.#walk
+  }
+
+  #workshop(): Directory {
+    return workshopOf(this.#entered())
+  }
+
+  #closeWalk(): void {
+    this.#walk?.close()
+    this.#walk = null
+  }
+
+  async #flush(): Promise<void> {
+    if (!this.#isOpen) return
+    await this.#parts.handle.sync()
+    crashPoint('file-writer.draft-synced')
+    await this.#closeFile()
   }
 
   async #closeFile(): Promise<void> {
@@ -172,7 +223,8 @@ export class Draft {
   }
 
   async #name(directory: Directory, name: string): Promise<void> {
-    const { publication, workshop } = this.#parts
+    const { publication } = this.#parts
+    const workshop = this.#workshop()
     if (publication.onConflict === 'overwrite') return this.#rename(directory, () => name)
     try {
       this.#linkFree(directory, name)
@@ -187,7 +239,8 @@ export class Draft {
   }
 
   #linkFree(directory: Directory, name: string): void {
-    const { workshop, name: draft } = this.#parts
+    const { name: draft } = this.#parts
+    const workshop = this.#workshop()
     for (const free of this.#names(directory, name)) {
       try {
         return linkSync(workshop.at(`${draft}.part`), directory.at(free))
@@ -206,15 +259,15 @@ export class Draft {
   /** The names to try; throws at their end. */
   *#names(directory: Directory, name: string): Generator<string, void, void> {
     yield name
-    if (this.#parts.publication.onConflict === 'fail')
-      throw new PermanentFailure(`The file ${name} is there already, in ${directory.path}`)
+    if (this.#parts.publication.onConflict === 'fail') throw isTaken(name, directory)
     for (let number = 2; number <= MAX_NUMBER; number += 1) yield numbered(name, number)
     throw new PermanentFailure(`No free name for ${name} in ${directory.path}`)
   }
 
   /** The draft itself gets the final name. The mark is durable before: with the draft gone, it says what happened. */
   async #rename(directory: Directory, nameOfFile: () => string): Promise<void> {
-    const { workshop, name } = this.#parts
+    const { name } = this.#parts
+    const workshop = this.#workshop()
     const draft = workshop.at(`${name}.part`)
     try {
       writeFileSync(workshop.at(`${name}.naming`), '', { flag: 'wx', mode: 0o600 })
@@ -232,6 +285,10 @@ export class Draft {
       throw directory.told(workshop.told(thrown))
     }
   }
+}
+
+function isTaken(name: string, directory: Directory): PermanentFailure {
+  return new PermanentFailure(`The file ${name} is there already, in ${directory.path}`)
 }
 
 /** To a directory on another file system: a copy under a hidden name there, which then gets the final one. */

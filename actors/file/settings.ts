@@ -133,18 +133,22 @@ export const fileWriterSettings = z
     path_pattern: pathPattern(['from', 'to', 'filename', 'id', 'date'])
       .default('{to}/{filename}')
       .describe(
-        "Where files are written below the base directory, with the places `{from}`, `{to}`, `{filename}`, `{id}` (the message's) and `{date}` (YYYY-MM-DD, UTC, of the message).",
+        "Where files are written below the base directory, with the places `{from}`, `{to}`, `{filename}`, `{id}` (the message's) and `{date}` (YYYY-MM-DD, UTC, of the message). Each file of a message with several has its own `{filename}`.",
       )
       .meta({ examples: ['{to}/{filename}', '{from}/{date}/{id}-{filename}'] }),
     on_conflict: z
       .enum(['rename', 'overwrite', 'fail'])
       .default('rename')
-      .describe('What happens when the file exists: another name, its replacement, or a failed delivery.')
+      .describe(
+        'What happens when the file exists: another name, its replacement, or a failed delivery, which writes none of several files. Files of equal names in one message always get different ones.',
+      )
       .meta({ examples: ['rename'] }),
     max_concurrent_deliveries: maxConcurrentDeliveries(1),
     ...retrySettings,
   })
   .superRefine(checkRetryWaits)
-  .describe("Writes each message's payload as a file.")
+  .describe(
+    "Writes each message's payload as a file, and each file of a message with several as a file of its own. None of them is seen before all are written.",
+  )
 
 export type FileWriterSettings = z.output<typeof fileWriterSettings>

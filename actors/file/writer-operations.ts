@@ -1,10 +1,5 @@
-import { Publisher, type Draft, type Publication } from './publish.ts'
-
-/** A draft as the writer names it. */
-export interface DraftName {
-  readonly deliveryId: number
-  readonly fencing: number
-}
+import { Drafts, type ClaimName, type DraftName } from './drafts.ts'
+import { Publisher, type Publication } from './publish.ts'
 
 /** What a writer asks the process of its folder. */
 export interface WriterOperations {
@@ -15,24 +10,22 @@ export interface WriterOperations {
   begin: (publication: Publication) => Promise<boolean>
   write: (argument: DraftName & { readonly bytes: Uint8Array }) => Promise<null>
   publish: (draft: DraftName) => Promise<null>
-  abandon: (draft: DraftName) => Promise<null>
+  /** A file among several is complete, and waits for the others. */
+  seal: (draft: DraftName) => Promise<null>
+  /** All files of a delivery with several that are written. */
+  publishAll: (claim: ClaimName) => Promise<null>
+  /** All that is written of a delivery and not published. */
+  abandon: (claim: ClaimName) => Promise<null>
   finished: (deliveryId: number) => null
   traced: (argument: null) => readonly number[]
 }
 
-const keyOf = ({ deliveryId, fencing }: DraftName): string => `${deliveryId}.${fencing}`
-
 export function writerOperations(): WriterOperations {
   let publisher: Publisher | null = null
-  const drafts = new Map<string, Draft>()
+  const drafts = new Drafts()
   const opened = (): Publisher => {
     if (publisher === null) throw new Error('The folder is not open')
     return publisher
-  }
-  const found = (name: DraftName): Draft => {
-    const draft = drafts.get(keyOf(name))
-    if (draft === undefined) throw new Error('The draft has gone')
-    return draft
   }
   return {
     open: (baseDirectory) => {
@@ -53,23 +46,27 @@ export function writerOperations(): WriterOperations {
     },
     begin: async (publication) => {
       const draft = await opened().begin(publication)
-      if (draft !== null) drafts.set(keyOf(publication), draft)
+      if (draft !== null) drafts.add(publication, draft)
       return draft !== null
     },
     write: async ({ bytes, ...name }) => {
-      await found(name).write(bytes)
+      await drafts.get(name).write(bytes)
       return null
     },
     publish: async (name) => {
-      const draft = found(name)
-      drafts.delete(keyOf(name))
-      await draft.publish()
+      await drafts.take(name).publish()
       return null
     },
-    abandon: async (name) => {
-      const draft = drafts.get(keyOf(name))
-      drafts.delete(keyOf(name))
-      await draft?.abandon()
+    seal: async (name) => {
+      await drafts.get(name).seal()
+      return null
+    },
+    publishAll: async (claim) => {
+      await drafts.publishAll(claim)
+      return null
+    },
+    abandon: async (claim) => {
+      await drafts.abandonAll(claim)
       return null
     },
     finished: (deliveryId) => {

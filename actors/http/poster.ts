@@ -2,6 +2,7 @@ import { STATUS_CODES } from 'node:http'
 import type { Pool } from 'pg'
 import type { Clock } from '../../runtime/clock.ts'
 import { crashPoint } from '../../runtime/crash-point.ts'
+import { isSeveralFiles } from '../../runtime/mime/attachment.ts'
 import type { ActorContext, RunningActor } from '../../runtime/thread/actor.ts'
 import { openStorage, type ProcessFacts } from '../../storage/access.ts'
 import { Consumer, DELIVERED, type AttemptResult } from '../../storage/exchange/consumer.ts'
@@ -110,7 +111,7 @@ class Poster {
     const { http_headers, http_basic_username, http_basic_password, signing_secret } = settings
     const headers: [string, string][] = http_headers.map(({ name, value }) => [name, value])
     if (!headers.some(([name]) => name.toLowerCase() === 'user-agent')) headers.push(['User-Agent', product])
-    headers.push(['Content-Type', settings.content_type || sendable(delivery.content_type)])
+    headers.push(['Content-Type', contentTypeOf(delivery, settings)])
     if (http_basic_username !== '') {
       const credential = Buffer.from(`${http_basic_username}:${http_basic_password}`).toString('base64')
       headers.push(['Authorization', `Basic ${credential}`])
@@ -148,6 +149,12 @@ class Poster {
     const asked = Math.min(error.waitSeconds, settings.retry_max_seconds)
     return { ...outcome, delaySeconds: Math.max(outcome.delaySeconds, asked) }
   }
+}
+
+/** Of several files the receiver needs the boundary that they are told apart by, whatever the settings say. */
+function contentTypeOf({ content_type }: ClaimedDelivery, settings: HttpPosterSettings): string {
+  const own = sendable(content_type)
+  return isSeveralFiles(content_type) ? own : settings.content_type || own
 }
 
 /** A partner's media type may be no text that a header can carry. */

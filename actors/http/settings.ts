@@ -39,7 +39,9 @@ export const httpPosterSettings = z
         error: 'must be a media type such as text/plain',
       })
       .default('')
-      .describe("Content-Type of the requests; empty for each message's own.")
+      .describe(
+        "Content-Type of the requests; empty for each message's own. A message with several files keeps its own `multipart/related`, whose boundary tells them apart.",
+      )
       .meta({ examples: ['application/edifact'] }),
     signing_secret: signingSecret,
     refused_networks: z

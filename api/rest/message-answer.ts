@@ -76,8 +76,12 @@ export const messageAnswer = z
     source: z.string().describe('The source plugin instance; `api` for a message sent by hand.'),
     from: z.string().describe('Name of the sending party.'),
     to: z.string().describe('Name of the receiving party.'),
-    file_name: z.string().describe('Name of the file.'),
-    content_type: z.string().describe('Media type of the content.'),
+    file_name: z.string().describe('Name of the file; of several files that of the first that has one.'),
+    content_type: z
+      .string()
+      .describe(
+        'Media type of the content. `multipart/related` and `multipart/mixed` with a `boundary` are several files in one message (RFC 6362).',
+      ),
     size_bytes: z.int().min(0).describe('Size of the content in bytes.'),
     created_at: timestamp,
     updated_at: timestamp,
@@ -95,7 +99,9 @@ export const messageAnswer = z
       .describe('The payload stages that the message has, by their names.'),
     protocols: z
       .record(z.string(), z.record(z.string(), z.unknown()))
-      .describe('What protocol modules say of the message, by the name of the module.'),
+      .describe(
+        'What protocol modules say of the message, by the name of the module. Under `as2`, `attachments` lists the files of a message with several, the root first and at most 100 of them (`file_name`, `content_type`, `size_bytes`), and `attachment_count` says how many there are; both are null for a message of one file. `signer_fingerprint_sha256` is that of the certificate which a received message was signed with.',
+      ),
   })
   .meta({
     id: 'Message',

@@ -2,11 +2,12 @@ import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { z } from 'zod'
 import { endpoint, type Endpoint, type FileAnswer } from '../../runtime/endpoint/endpoint.ts'
-import { WaybillError } from '../../runtime/errors.ts'
+import { validationFailure, WaybillError } from '../../runtime/errors.ts'
 import type { MessageView } from '../../storage/exchange/messages.ts'
 import type { PayloadStage } from '../../storage/exchange/states.ts'
 import { openRecordedStage } from '../../storage/payloads/journal.ts'
 import { StorageError } from '../../storage/storage-error.ts'
+import { findAttachment } from './messages-attachment.ts'
 import { existingMessage, messagePath, MESSAGES_TAG, type MessageServices } from './messages-lookup.ts'
 
 /** In the order in which one is chosen for a request that names none. `message` is made, the others are stored. */
@@ -38,21 +39,37 @@ export function payloadEndpoint(services: MessageServices): Endpoint {
             'Which one: `unpacked` is the content, `received` and `headers` are what came from the partner, `message` is made of these two, `receipt` is the receipt as it travelled. Left out: `unpacked`, or the first of this order that the message has. One that it lacks is 404; no other is served in its place.',
           examples: ['receipt'],
         }),
+      attachment: z
+        .string()
+        .regex(/^[1-9]\d{0,8}$/, { error: 'must be a whole number from 1' })
+        .transform(Number)
+        .optional()
+        .meta({
+          type: 'integer',
+          minimum: 1,
+          description:
+            'One file of a message with several, whose `content_type` is `multipart/related` or `multipart/mixed`: its number in the order in which the message lists them, the root first. The file is served under its own name, and without its transfer encoding. It goes with the stage `unpacked` alone; 404 when there is no such file.',
+          examples: [1],
+        }),
     }),
     answer: {
       kind: 'file',
       contentType: CONTENT_TYPE,
       description:
-        'The bytes. The content is offered under its file name, a receipt as `<id>-receipt.eml`, a message as `<id>.eml`.',
+        'The bytes. The content is offered under its file name, or the file of it that was asked for under its own, a receipt as `<id>-receipt.eml`, a message as `<id>.eml`.',
     },
     errors: ['PAYLOAD_DAMAGED'],
     handle: async ({ path, query }) => {
       const message = await existingMessage(services.pool, path.id)
       const stages = stagesOf(message)
-      const stage = query.stage ?? stages[0]
+      const { attachment } = query
+      const stage = query.stage ?? (attachment === undefined ? stages[0] : 'unpacked')
+      if (attachment !== undefined && stage !== 'unpacked')
+        throw validationFailure({ attachment: `goes with the stage unpacked, not with ${stage}` })
       if (stage === undefined || !stages.includes(stage)) {
         throw new WaybillError('NOT_FOUND', `The message has no payload ${stage ?? ''}`.trimEnd())
       }
+      if (attachment !== undefined) return attachmentAnswer(services, message, attachment)
       return {
         contentType: CONTENT_TYPE,
         fileName: fileNameOf(message, stage),
@@ -60,6 +77,16 @@ export function payloadEndpoint(services: MessageServices): Endpoint {
       }
     },
   })
+}
+
+async function attachmentAnswer(
+  services: MessageServices,
+  message: MessageView,
+  number: number,
+): Promise<FileAnswer> {
+  const openUnpacked = () => open(services, message, 'unpacked')
+  const found = await unlessDamaged('unpacked', () => findAttachment(message, number, openUnpacked))
+  return { contentType: CONTENT_TYPE, ...found }
 }
 
 function stagesOf({ payloads }: MessageView): readonly ServedStage[] {

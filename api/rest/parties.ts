@@ -62,7 +62,8 @@ function partyEndpoints(parties: Parties, naming: Naming): readonly Endpoint[] {
     shown,
     notes: {
       create: 'A name may be that of an organization and of a partner at once.',
-      update: 'A name that a route or a plugin configuration uses cannot change.',
+      update:
+        'The name cannot change while a route or a plugin configuration uses it, while messages of the party are on their way, or while receipts are owed for them.',
       delete: 'Refused while a route, a profile or a plugin configuration uses it.',
     },
     errors: { create: ['CONFLICT'], update: ['CONFLICT'], delete: ['CONFLICT'] },

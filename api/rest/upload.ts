@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import type { Readable } from 'node:stream'
+import { Readable } from 'node:stream'
 import type { MultipartFile } from '@fastify/multipart'
 import type { FastifyRequest } from 'fastify'
 import {
@@ -21,6 +21,7 @@ type UploadDescription = BodyDescription & { readonly kind: 'upload' }
 const FIELD_LIMIT_BYTES = 1024 * 1024
 /** Bound of all that is held in memory of an upload whose files are not. */
 const HELD_LIMIT_BYTES = 64 * 1024
+/** Beside files that may come more than once. */
 const PARTS_LIMIT = 20
 /** Boundaries, part headers and text beside the files themselves. */
 const FRAMING_BYTES = 64 * 1024
@@ -43,7 +44,7 @@ export function refuseDeclaredSize(endpoint: Pick<Endpoint, 'body'>, request: Fa
  * file: people paste PEM into forms.
  */
 export async function readUpload(request: FastifyRequest, body: UploadDescription): Promise<UploadedParts> {
-  const received = new Map<string, ReceivedFile>()
+  const received = new Map<string, ReceivedFile[]>()
   try {
     return body.receive === undefined
       ? await collect(request, body)
@@ -58,24 +59,27 @@ export async function readUpload(request: FastifyRequest, body: UploadDescriptio
 
 /** Undoes what was received for a request that failed. A failure of that hides no other. */
 export async function discardReceived(
-  received: ReadonlyMap<string, ReceivedFile>,
+  received: ReadonlyMap<string, readonly ReceivedFile[]>,
   log: Pick<Log, 'warn'>,
 ): Promise<void> {
-  for (const [part, file] of received) {
-    await file.discard().catch((error: unknown) => {
-      log.warn({ part, reason: reasonOf(error) }, 'A received file cannot be discarded')
-    })
+  for (const [part, files] of received) {
+    for (const file of files) {
+      await file.discard().catch((error: unknown) => {
+        log.warn({ part, reason: reasonOf(error) }, 'A received file cannot be discarded')
+      })
+    }
   }
 }
 
 /** Text comes as bytes too: the parser would replace what is not well-formed, and we would store what nobody sent. */
 async function* partsOf(request: FastifyRequest, body: UploadDescription): AsyncGenerator<MultipartFile> {
+  const maxParts = Object.values(body.several ?? {}).reduce((sum, files) => sum + files, PARTS_LIMIT)
   const parts = request.parts({
     limits: {
       fileSize: body.maxBytes,
       fieldNameSize: 100,
-      files: PARTS_LIMIT,
-      parts: PARTS_LIMIT,
+      files: maxParts,
+      parts: maxParts,
       headerPairs: 20,
     },
     isPartAFile: () => true,
@@ -132,28 +136,39 @@ async function receiveAll(
   request: FastifyRequest,
   body: UploadDescription,
   receive: NonNullable<UploadDescription['receive']>,
-  received: Map<string, ReceivedFile>,
+  received: Map<string, ReceivedFile[]>,
 ): Promise<UploadedParts> {
   const fields = new Map<string, string>()
   let held = 0
+  let leftBytes = body.maxBytes
   const keepYoung = youngMemoryKeeper()
   request.raw.on('data', (chunk: Buffer) => keepYoung(chunk.length))
   for await (const part of partsOf(request, body)) {
     const name = part.fieldname
-    if (received.has(name) || fields.has(name)) throw validationFailure({ [name]: 'must be sent once' })
+    refuseRepeated(name, received.get(name)?.length ?? Number(fields.has(name)), body)
     if (isFile(part, body)) {
       // Not read to its end only to be refused then.
       if (!(name in body.files)) throw validationFailure({ [name]: refusalOfFile(body, name) })
-      const file = await receiveFile(part, receive)
-      if (part.file.bytesRead > 0 || (part.filename ?? '') !== '') received.set(name, file)
+      const file = await receiveFile(part, receive, leftBytes === body.maxBytes ? null : leftBytes)
+      leftBytes -= part.file.bytesRead
+      if (part.file.bytesRead > 0 || (part.filename ?? '') !== '')
+        received.set(name, [...(received.get(name) ?? []), file])
       else await file.discard()
     } else {
+      if (fields.size >= PARTS_LIMIT) throw tooLarge()
       const text = await textOf(part, HELD_LIMIT_BYTES - held)
       held += Buffer.byteLength(text)
       fields.set(name, text)
     }
   }
   return { files: new Map(), received, fields }
+}
+
+function refuseRepeated(name: string, before: number, { several }: UploadDescription): void {
+  const allowed = several?.[name] ?? 1
+  if (before < allowed) return
+  const rule = allowed === 1 ? 'must be sent once' : `must be sent at most ${allowed} times`
+  throw validationFailure({ [name]: rule })
 }
 
 /** What the receiver itself failed with: no fault of the body. */
@@ -167,6 +182,8 @@ function causeOf(thrown: Error): unknown {
 async function receiveFile(
   part: MultipartFile,
   receive: NonNullable<UploadDescription['receive']>,
+  /** Null: the bound of the form is all that counts. */
+  leftBytes: number | null,
 ): Promise<ReceivedFile> {
   const { file } = part
   let broken: Error | null = null
@@ -177,12 +194,24 @@ async function receiveFile(
     broken = tooLarge()
     file.destroy(broken)
   })
-  const bytes: Readable = file
+  const exceeded = (): Error => (broken ??= tooLarge())
+  const bytes: Readable =
+    leftBytes === null ? file : Readable.from(bounded(file, leftBytes, exceeded), { objectMode: false })
   try {
     return await receive({ fileName: part.filename ?? '', contentType: part.mimetype, bytes })
   } catch (thrown) {
     if (broken !== null) throw broken
     throw new ReceiverFailure('A file cannot be received', { cause: thrown })
+  }
+}
+
+/** Files that came before may have left less than one alone may have. */
+async function* bounded(file: Readable, leftBytes: number, exceeded: () => Error): AsyncGenerator<Buffer> {
+  let left = leftBytes
+  for await (const chunk of file as AsyncIterable<Buffer>) {
+    left -= chunk.length
+    if (left < 0) throw exceeded()
+    yield chunk
   }
 }
 

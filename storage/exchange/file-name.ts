@@ -18,16 +18,36 @@ export function recordedFileName(name: string, fallback: string): string {
   return /^[._ ]*$/.test(cleaned) ? fallback : shortened(cleaned)
 }
 
-function shortened(name: string): string {
-  if (Buffer.byteLength(name) <= MAX_NAME_BYTES) return name
+/**
+ * Names of files that belong together, each different from the others: one that has been there gets a number before its
+ * ending. Case does not make names different, as many file systems know none. Files without a name keep having none.
+ */
+export function distinctNames(names: readonly (string | null)[]): (string | null)[] {
+  const given = new Set(names.map((name) => name?.toLowerCase()))
+  const used = new Set<string>()
+  return names.map((name) => {
+    if (name === null) return null
+    let distinct = name
+    const isTaken = (): boolean => used.has(distinct.toLowerCase()) || given.has(distinct.toLowerCase())
+    if (used.has(name.toLowerCase()))
+      for (let number = 2; isTaken(); number++) distinct = shortened(name, `-${number}`)
+    used.add(distinct.toLowerCase())
+    return distinct
+  })
+}
+
+/** As much of a name as there is room for, with its ending; a number stands before that. */
+function shortened(name: string, number = ''): string {
+  if (number === '' && Buffer.byteLength(name) <= MAX_NAME_BYTES) return name
   const dot = name.lastIndexOf('.')
-  const ending = dot > 0 && Buffer.byteLength(name.slice(dot)) <= MAX_ENDING_BYTES ? name.slice(dot) : ''
-  let room = MAX_NAME_BYTES - Buffer.byteLength(ending)
+  const hasEnding = dot > 0 && Buffer.byteLength(name.slice(dot)) <= MAX_ENDING_BYTES
+  const ending = hasEnding ? name.slice(dot) : ''
+  let room = MAX_NAME_BYTES - Buffer.byteLength(number + ending)
   let start = ''
-  for (const character of name) {
+  for (const character of hasEnding ? name.slice(0, dot) : name) {
     room -= Buffer.byteLength(character)
     if (room < 0) break
     start += character
   }
-  return start + ending
+  return start + number + ending
 }

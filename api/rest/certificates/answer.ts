@@ -8,6 +8,7 @@ import {
   stateOf,
   type Certificate,
 } from '../../../storage/certificates/certificate.ts'
+import { warningsOf } from '../../../storage/certificates/weak-keys.ts'
 import { LONGEST_VALUE } from '../../../storage/certificates/reading/extensions.ts'
 import { KEY_ALGORITHMS, type CertificateFacts } from '../../../storage/certificates/reading/facts.ts'
 
@@ -91,6 +92,10 @@ export const certificateFacts = {
     .describe('Whether it may sign other certificates.')
     .meta({ examples: [false] }),
   extensions: z.array(extension).describe('The extensions, in the order of the certificate.'),
+  warnings: z
+    .array(z.string())
+    .describe('What speaks against its use: an RSA key of less than 2048 bits. Empty when nothing does.')
+    .meta({ examples: [[]] }),
 }
 
 /** Properties that only a stored certificate has and nobody can set. */
@@ -121,6 +126,7 @@ export function shownFacts(facts: CertificateFacts, hasKey: boolean, now: Date) 
     signature_algorithm: facts.signature_algorithm,
     is_ca: facts.is_ca,
     extensions: [...extensions],
+    warnings: warningsOf(facts),
   }
 }
 

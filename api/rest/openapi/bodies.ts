@@ -65,10 +65,14 @@ function chosenBody(
 }
 
 function uploadSchema(body: BodyDescription & { kind: 'upload' }): JsonObject {
-  const files = Object.entries(body.files).map(([name, description]) => [
-    name,
-    { type: 'string', contentMediaType: 'application/octet-stream', description },
-  ])
+  const bytes = { type: 'string', contentMediaType: 'application/octet-stream' }
+  const files = Object.entries(body.files).map(([name, description]) => {
+    const maxItems = body.several?.[name]
+    if (maxItems === undefined) return [name, { ...bytes, description }]
+    // A list is one part of this name for each of its items (OpenAPI 3.1 §4.8.14.4).
+    const items = { ...bytes, description: 'One file.' }
+    return [name, { type: 'array', items, minItems: 1, maxItems, description }]
+  })
   const fields = Object.entries(body.fields).map(([name, description]) => [
     name,
     { type: 'string', description },

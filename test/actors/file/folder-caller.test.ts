@@ -59,6 +59,7 @@ void t.test('a failure that no repeat can mend stays one, and the code of the sy
   const publication = {
     deliveryId: 1,
     fencing: 1,
+    file: null,
     isRepeat: false,
     path: 'a.edi',
     onConflict: 'fail',

@@ -157,7 +157,14 @@ void t.test('a message of any name and parties is one file within the base direc
         id: 'message-id',
         date: '2026-01-01',
       })
-      const publication = { deliveryId, fencing: 1, isRepeat: false, path, onConflict: 'rename' } as const
+      const publication = {
+        deliveryId,
+        fencing: 1,
+        file: null,
+        isRepeat: false,
+        path,
+        onConflict: 'rename',
+      } as const
       const draft = await publisher.begin(publication)
       await draft?.write(Buffer.from(String(deliveryId)))
       await draft?.publish()

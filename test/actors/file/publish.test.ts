@@ -20,6 +20,7 @@ function publication(changes: Partial<Publication> = {}): Publication {
   return {
     deliveryId: 7,
     fencing: 1,
+    file: null,
     isRepeat: false,
     path: 'globex/invoice.edi',
     onConflict: 'rename',

@@ -1,0 +1,4 @@
+/** Bytes that are not the MIME structure expected. */
+export class MimeError extends Error {
+  override readonly name = 'MimeError'
+}
