@@ -3,16 +3,24 @@ import { runInNewContext } from 'node:vm'
 
 /** So much of what streams through may lie in memory that nobody uses any more. */
 const COLLECT_AFTER_BYTES = 8 * 1024 * 1024
+/** Other threads may take the flag back at the same moment: each attempt is some microseconds. */
+const MAX_ATTEMPTS = 100
 
 type CollectGarbage = (options: { readonly type: 'minor' }) => void
 
+/** Null as long as it was not looked for, or not found: then what is done with is collected later. */
+let collectGarbage: CollectGarbage | null = null
+
 /** Reachable only through a flag of V8, which must not change what other code sees: it is taken from a context of its own. */
-const collectGarbage: CollectGarbage = (() => {
-  setFlagsFromString('--expose-gc')
-  const collect = runInNewContext('gc') as CollectGarbage
-  setFlagsFromString('--no-expose-gc')
-  return collect
-})()
+function findCollector(): CollectGarbage | null {
+  for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+    setFlagsFromString('--expose-gc')
+    const collect = runInNewContext('typeof gc === "undefined" ? null : gc') as CollectGarbage | null
+    setFlagsFromString('--no-expose-gc')
+    if (collect !== null) return collect
+  }
+  return null
+}
 
 /**
  * Keeps a large stream from growing the process. The chunks of a socket lie outside of the heap, and V8 collects those
@@ -24,6 +32,7 @@ export function youngMemoryKeeper(): (passedBytes: number) => void {
     passed += passedBytes
     if (passed < COLLECT_AFTER_BYTES) return
     passed = 0
-    collectGarbage({ type: 'minor' })
+    collectGarbage ??= findCollector()
+    collectGarbage?.({ type: 'minor' })
   }
 }

@@ -70,7 +70,8 @@ export interface ReceivedFile {
  */
 export interface UploadedParts<R extends ReceivedFile = ReceivedFile> {
   readonly files: ReadonlyMap<string, UploadedFile>
-  readonly received: ReadonlyMap<string, R>
+  /** In their order, where a name may come more than once. */
+  readonly received: ReadonlyMap<string, readonly R[]>
   readonly fields: ReadonlyMap<string, string>
 }
 
@@ -109,13 +110,15 @@ export type BodyDescription =
     }
   | {
       readonly kind: 'upload'
-      /** Bound of the whole body; of each file where files are received while they come in. */
+      /** Bound of the whole body; of all files together where they are received while they come in. */
       readonly maxBytes: number
       /**
        * Takes a file while it comes in, whatever part it is; without it files are held in memory. It rejects when
        * `bytes` fails, and has left nothing behind then.
        */
       readonly receive?: (file: IncomingFile) => Promise<ReceivedFile>
+      /** Of received files, which may come more than once, and how often; then all files together have the bound. */
+      readonly several?: Readonly<Record<string, number>>
       /** Name and meaning of each part; those of `required` must be there. */
       readonly files: Readonly<Record<string, string>>
       readonly fields: Readonly<Record<string, string>>

@@ -11,7 +11,7 @@ interface DigestFacts {
   readonly bytes: number
   /** How we write it in `micalg` and in receipts. */
   readonly micalg: string
-  /** How others write it: lower case, without separators and without a leading `rsa`. */
+  /** How others write it: lower case, without separators and without the algorithm of a signature. */
   readonly spellings: readonly string[]
   /** Whether it may stand in a signature; MD5 names a MIC at most. */
   readonly signs: boolean
@@ -65,7 +65,7 @@ export type DigestName = keyof typeof DIGESTS
 /** The digests that a signature may use. */
 export type SigningDigest = Exclude<DigestName, 'MD5'>
 
-/** How a signature is made: RSA with PKCS#1 v1.5 or PSS padding (RFC 8017 §8), or ECDSA (RFC 5753). */
+/** How a signature is made: RSA with PKCS#1 v1.5 or PSS padding (RFC 8017 §8), or ECDSA (RFC 5753 §2.1). */
 export type SignatureScheme = 'PKCS1' | 'PSS' | 'ECDSA'
 
 interface SignatureFacts {
@@ -83,6 +83,8 @@ const SIGNATURES: Readonly<Record<string, SignatureFacts>> = {
   '1.2.840.113549.1.1.12': { scheme: 'PKCS1', digest: 'SHA384' },
   '1.2.840.113549.1.1.13': { scheme: 'PKCS1', digest: 'SHA512' },
   '1.2.840.113549.1.1.10': { scheme: 'PSS', digest: null },
+  // Not a signature algorithm, but some products write it, as they write rsaEncryption for RSA.
+  '1.2.840.10045.2.1': { scheme: 'ECDSA', digest: null },
   '1.2.840.10045.4.1': { scheme: 'ECDSA', digest: 'SHA1' },
   '1.2.840.10045.4.3.2': { scheme: 'ECDSA', digest: 'SHA256' },
   '1.2.840.10045.4.3.3': { scheme: 'ECDSA', digest: 'SHA384' },
@@ -91,6 +93,14 @@ const SIGNATURES: Readonly<Record<string, SignatureFacts>> = {
 
 /** The identifier to write for RSA signatures; PKCS#1 goes by rsaEncryption, which every peer knows (RFC 3370 §3.2). */
 export const RSA_SIGNATURE_OID = { PKCS1: '1.2.840.113549.1.1.1', PSS: '1.2.840.113549.1.1.10' } as const
+
+/** The identifier to write for ECDSA signatures, by their digest (RFC 5753 §2.1.1, RFC 5754 §3.3). */
+export const ECDSA_SIGNATURE_OIDS = {
+  SHA1: '1.2.840.10045.4.1',
+  SHA256: '1.2.840.10045.4.3.2',
+  SHA384: '1.2.840.10045.4.3.3',
+  SHA512: '1.2.840.10045.4.3.4',
+} as const satisfies Record<SigningDigest, string>
 
 type AesBits = 128 | 192 | 256
 
@@ -144,6 +154,12 @@ export const KEY_TRANSPORTS = {
 
 export type KeyTransport = keyof typeof KEY_TRANSPORTS
 
+/** How the content key reached its recipient: by one of these, or by key agreement (RFC 5652 §6.2.2). */
+export type KeyManagement = KeyTransport | 'ECDH'
+
+/** The digests of OAEP that we write; others are read. */
+export type OaepDigest = 'SHA1' | 'SHA256'
+
 export const MGF1_OID = '1.2.840.113549.1.1.8'
 /** ZLIB, the one algorithm of RFC 3274 §2. */
 export const ZLIB_OID = '1.2.840.113549.1.9.16.3.8'
@@ -175,7 +191,8 @@ export function signatureOfOid(oid: string): SignatureFacts | null {
 /** The digest of a name as `micalg`, receipt requests and receipts spell it, or null. */
 export function digestOfSpelling(spelling: string): DigestName | null {
   const plain = spelling.toLowerCase().replace(/[^a-z0-9]/g, '')
-  return digestBySpelling.get(plain.replace(/^rsa/, '')) ?? null
+  // Some products name the algorithm of the signature: `rsa-sha1`, `SHA256withRSA`.
+  return digestBySpelling.get(plain.replace(/^rsa|with(?:rsa|ecdsa)(?:encryption)?$/g, '')) ?? null
 }
 
 export function isSigningDigest(name: DigestName): name is SigningDigest {

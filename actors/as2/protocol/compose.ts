@@ -1,50 +1,33 @@
 /** Makes an AS2 message: HTTP headers and body, and the MIC that its receipt must show. */
-import { DIGESTS } from './algorithms.ts'
+import { encodeBase64 } from './base64.ts'
 import { formatCompressedData } from './cms/compressed-data.ts'
 import { formatEnvelopedData } from './cms/enveloped-data.ts'
-import type { Encryption } from './cms/enveloped-data.ts'
 import type { Signing } from './cms/signature.ts'
 import { ComposeError } from './compose-error.ts'
-import { encodeHeaderText } from './header-text.ts'
-import type { HeaderList } from './headers.ts'
+import { encodeHeaderText } from '../../../runtime/mime/header-text.ts'
+import { MAX_LINE_OCTETS } from '../../../runtime/mime/headers.ts'
+import type { HeaderList } from '../../../runtime/mime/headers.ts'
 import { formatAs2Name, isMessageId } from './identifiers.ts'
-import { micOf } from './mic.ts'
+import { micalgOf, micOf } from './mic.ts'
 import type { Mic } from './mic.ts'
+import type { OutgoingFacts } from './outgoing.ts'
 import { formatEntity } from './mime.ts'
-import { formatAttachment, parseParameters } from './parameters.ts'
+import { contentEncoding, contentHeaders, micRule, smimeHeaders } from './layers.ts'
+import type { SmimeLayer } from './layers.ts'
+import { MAKING } from './making.ts'
+import type { Making } from './making.ts'
+import { parseParameters } from '../../../runtime/mime/parameters.ts'
+import { isStructuralType } from '../../../runtime/mime/structural-types.ts'
 import { formatMultipartSigned } from './multipart-signed.ts'
+import type { PartSigning } from './multipart-signed.ts'
+import { DEFAULT_AS2_VERSION, versionHeaders } from './version-headers.ts'
 
-const AS2_VERSION = '1.2'
-const MAX_CONTENT_TYPE_CHARACTERS = 255
-const MAX_URL_CHARACTERS = 2_048
-/** Content of these types could not be told from a layer of S/MIME. */
-const LAYER_TYPES: ReadonlySet<string> = new Set([
-  'multipart/signed',
-  'application/pkcs7-mime',
-  'application/x-pkcs7-mime',
-])
+/** With the parameters of a multipart; a line of a header has at most 998 (RFC 5322 §2.1.1). */
+const MAX_CONTENT_TYPE_CHARACTERS = 900
+const MAX_URL_CHARACTERS = MAX_LINE_OCTETS - 'Receipt-Delivery-Option: '.length
 
-export type Compression = 'None' | 'BeforeSigning' | 'AfterSigning'
-
-export interface Outgoing {
-  readonly as2From: string
-  readonly as2To: string
-  /** As it travels, with its brackets. A repeat carries the same. */
-  readonly messageId: string
-  /** Any Unicode; null or empty for none. */
-  readonly subject: string | null
-  /** Also the time of signing. */
-  readonly date: Date
-  /** Any Unicode; null or empty for none. */
-  readonly fileName: string | null
-  readonly contentType: string
+export interface Outgoing extends OutgoingFacts {
   readonly content: Buffer
-  readonly compression: Compression
-  readonly signature: Signing | null
-  readonly encryption: Encryption | null
-  readonly receipt: { readonly signed: boolean; readonly asyncUrl: string | null } | null
-  /** `name/version`, for the header User-Agent. */
-  readonly product: string
 }
 
 export interface ComposedMessage {
@@ -54,10 +37,13 @@ export interface ComposedMessage {
   /** What the receipt must show. Equal for equal content, names and algorithms: a repeat has the same. */
   readonly mic: Mic
   /**
-   * For a message that is compressed but neither signed nor encrypted: the MIC without MIME headers, which some
-   * products send against RFC 5402 §4.3; else null.
+   * For a message that is neither signed nor encrypted: the MIC over the content alone, which some products send for a
+   * compressed one against RFC 5402 §4.3, and for one whose transfer encoding they have removed. Null where it is the
+   * same.
    */
   readonly alternativeMic: Mic | null
+  /** Both in further digests, see furtherDigests. */
+  readonly furtherMics: readonly Mic[]
   readonly messageId: string
   readonly subject: string | null
 }
@@ -69,40 +55,65 @@ interface Layer {
 }
 
 /** @throws ComposeError when the message cannot be made as asked */
-export async function composeMessage(outgoing: Outgoing): Promise<ComposedMessage> {
-  check(outgoing)
+export async function composeMessage(outgoing: Outgoing, making: Making = MAKING): Promise<ComposedMessage> {
+  checkOutgoing(outgoing)
   const { signature, encryption, compression, content } = outgoing
-  const inner = contentLayer(outgoing)
+  const transferEncoding = outgoing.transferEncoding ?? 'binary'
+  const body = contentEncoding(outgoing) === 'base64' ? encodeBase64(content) : content
+  const inner: Layer = { headers: contentHeaders(outgoing), body }
+  const smime = (kind: SmimeLayer, bytes: Buffer): Layer => ({
+    headers: smimeHeaders(kind, transferEncoding),
+    body: transferEncoding === 'base64' ? encodeBase64(bytes) : bytes,
+  })
+  const compressed = async (layer: Layer): Promise<Layer> =>
+    smime('compressedData', await formatCompressedData(entityOf(layer), making))
   let layer: Layer = inner
   let signedMic: Mic | null = null
+  let signedPart: Buffer | null = null
   if (compression === 'BeforeSigning') layer = await compressed(layer)
   if (signature !== null) {
-    const part = formatEntity(layer.headers, layer.body)
-    const made = await formatMultipartSigned(part, signature, outgoing.date)
+    signedPart = entityOf(layer)
+    const made = await formatMultipartSigned(signedPart, signingOf(outgoing, signature), making)
     signedMic = made.mic
     layer = made
   }
   if (compression === 'AfterSigning') layer = await compressed(layer)
-  if (encryption !== null) layer = encrypted(layer, encryption)
+  if (encryption !== null) {
+    const { contentType, bytes } = formatEnvelopedData(entityOf(layer), encryption, making)
+    layer = smime(contentType, bytes)
+  }
   const algorithm = receiptDigest(outgoing)
-  const wrapped = encryption !== null || compression !== 'None'
-  const entity = wrapped && signature === null ? formatEntity(inner.headers, inner.body) : content
+  const { over, alternative } = micRule(outgoing)
+  const covered = signedPart ?? (over === 'body' ? inner.body : entityOf(inner))
   return {
     headers: [...transportHeaders(outgoing), ...layer.headers],
     body: layer.body,
-    mic: signedMic ?? micOf(algorithm, entity),
-    alternativeMic: wrapped && signature === null && encryption === null ? micOf(algorithm, content) : null,
+    mic: signedMic ?? micOf(algorithm, covered),
+    alternativeMic: alternative ? micOf(algorithm, content) : null,
+    furtherMics: furtherDigests(outgoing).flatMap((further) =>
+      [covered, ...(alternative ? [content] : [])].map((bytes) => micOf(further, bytes)),
+    ),
     messageId: outgoing.messageId,
     subject: outgoing.subject === '' ? null : outgoing.subject,
   }
 }
 
-function check({ messageId, contentType, receipt, product, date }: Outgoing): void {
+/** How the part that holds the content is signed. */
+export function signingOf({ date, micalgFormat }: OutgoingFacts, signing: Signing): PartSigning {
+  return { signing, signingTime: date, micalgFormat }
+}
+
+function entityOf({ headers, body }: Layer): Buffer {
+  return formatEntity(headers, body)
+}
+
+/** @throws ComposeError */
+export function checkOutgoing({ messageId, contentType, receipt, product, date }: OutgoingFacts): void {
   if (!isMessageId(messageId)) throw new ComposeError('a Message-ID has 1 to 998 printable ASCII characters')
   const { value } = parseParameters(contentType)
   const isText = contentType.length <= MAX_CONTENT_TYPE_CHARACTERS && /^[\x20-\x7e]+$/.test(contentType)
   if (!isText || !/^[!#-+.\w^-]+\/[!#-+.\w^-]+$/.test(value)) throw new ComposeError('not a content type')
-  if (LAYER_TYPES.has(value)) throw new ComposeError(`content of type ${value} cannot be sent as such`)
+  if (isStructuralType(value)) throw new ComposeError(`content of type ${value} cannot be sent as such`)
   const url = receipt?.asyncUrl ?? null
   if (url !== null && (url.length > MAX_URL_CHARACTERS || !/^https?:\/\/[\x21-\x7e]+$/i.test(url))) {
     throw new ComposeError('the URL for the receipt is not an http or https URL')
@@ -111,46 +122,29 @@ function check({ messageId, contentType, receipt, product, date }: Outgoing): vo
   if (Number.isNaN(date.getTime())) throw new ComposeError('the date is invalid')
 }
 
-/** The innermost entity. What the MIC covers depends on the message alone, never on chance or on the time. */
-function contentLayer({ contentType, fileName, content }: Outgoing): Layer {
-  const disposition: HeaderList =
-    fileName === null || fileName === '' ? [] : [['Content-Disposition', formatAttachment(fileName)]]
-  const encoding: HeaderList = [['Content-Transfer-Encoding', 'binary']]
-  return { headers: [['Content-Type', contentType], ...encoding, ...disposition], body: content }
-}
-
-async function compressed({ headers, body }: Layer): Promise<Layer> {
-  return smimeLayer('compressed-data', 'smime.p7z', await formatCompressedData(formatEntity(headers, body)))
-}
-
-function encrypted({ headers, body }: Layer, encryption: Encryption): Layer {
-  const { contentType, bytes } = formatEnvelopedData(formatEntity(headers, body), encryption)
-  // RFC 8551 §3.2.2
-  const type = contentType === 'authEnvelopedData' ? 'authEnveloped-data' : 'enveloped-data'
-  return smimeLayer(type, 'smime.p7m', bytes)
-}
-
-function smimeLayer(smimeType: string, fileName: string, body: Buffer): Layer {
-  return {
-    headers: [
-      ['Content-Type', `application/pkcs7-mime; smime-type=${smimeType}; name="${fileName}"`],
-      ['Content-Transfer-Encoding', 'binary'],
-      ['Content-Disposition', formatAttachment(fileName)],
-    ],
-    body,
-  }
-}
-
 /** The digest of the MIC: the signature's, else the one that our receipt request names, else SHA-1 (as2 default). */
-function receiptDigest({ signature, receipt }: Outgoing): 'SHA1' | 'SHA256' | 'SHA384' | 'SHA512' {
+export function receiptDigest({
+  signature,
+  receipt,
+}: OutgoingFacts): 'SHA1' | 'SHA256' | 'SHA384' | 'SHA512' {
   if (signature !== null) return signature.algorithm
-  return receipt?.signed === true ? 'SHA256' : 'SHA1'
+  return receipt === null ? 'SHA1' : 'SHA256'
 }
 
-function transportHeaders(outgoing: Outgoing): HeaderList {
+/**
+ * The digests in which a right MIC counts as well. Some products pass over what a request names, or what a message is
+ * signed with, and use the default of old, SHA-1, or that of today, SHA-256.
+ */
+export function furtherDigests(outgoing: OutgoingFacts): ('SHA256' | 'SHA1')[] {
+  if (outgoing.receipt === null) return []
+  const first = receiptDigest(outgoing)
+  return (['SHA256', 'SHA1'] as const).filter((digest) => digest !== first)
+}
+
+export function transportHeaders(outgoing: OutgoingFacts): HeaderList {
   const { as2From, as2To, messageId, subject, date, receipt, product } = outgoing
   const headers: (readonly [string, string])[] = [
-    ['AS2-Version', AS2_VERSION],
+    ...versionHeaders(outgoing.as2Version ?? DEFAULT_AS2_VERSION, product),
     ['AS2-From', formatAs2Name(as2From)],
     ['AS2-To', formatAs2Name(as2To)],
     ['Message-ID', messageId],
@@ -161,11 +155,10 @@ function transportHeaders(outgoing: Outgoing): HeaderList {
   if (receipt !== null) {
     // Any value asks for a receipt; none of it is used as an address (RFC 4130 §7.3).
     headers.push(['Disposition-Notification-To', formatAs2Name(as2From)])
-    if (receipt.signed) {
-      const { micalg } = DIGESTS[receiptDigest(outgoing)]
-      const options = `signed-receipt-protocol=optional, pkcs7-signature; signed-receipt-micalg=optional, ${micalg}`
-      headers.push(['Disposition-Notification-Options', options])
-    }
+    // Without the protocol the receipt is wanted unsigned; which digest its MIC is in, it must be told all the same.
+    const protocol = receipt.signed ? 'signed-receipt-protocol=optional, pkcs7-signature; ' : ''
+    const micalg = micalgOf(receiptDigest(outgoing), outgoing.micalgFormat)
+    headers.push(['Disposition-Notification-Options', `${protocol}signed-receipt-micalg=optional, ${micalg}`])
     if (receipt.asyncUrl !== null) headers.push(['Receipt-Delivery-Option', receipt.asyncUrl])
   }
   return headers

@@ -3,6 +3,8 @@
  * `automatic-action/MDN-sent-automatically; processed/error: decryption-failed`.
  */
 
+import { withoutComments } from './comments.ts'
+
 export type ModifierKind = 'error' | 'failure' | 'warning'
 
 export interface Disposition {
@@ -27,15 +29,16 @@ export function formatDisposition(disposition: Disposition): string {
 }
 
 /**
- * Reads the field `Disposition` in any case and spacing, with or without its mode. A modifier that is neither
- * error, failure nor warning counts as an error, so that nothing unknown passes for success.
+ * Reads the field `Disposition` in any case and spacing, with or without its mode, comments and a last semicolon. A
+ * modifier that is neither error, failure nor warning counts as an error, so that nothing unknown passes for success.
  * Null when it is neither processed nor failed.
  */
 export function parseDisposition(field: string): Disposition | null {
-  const semicolon = field.indexOf(';')
+  const said = withoutComments(field).replace(/\s+/g, ' ').trim().replace(/;$/, '')
+  const semicolon = said.indexOf(';')
   const [, typeText, slash, modifierText = ''] =
     /^\s*([a-z]+)\s*(?:(\/)\s*(.*))?$/is.exec(
-      field.slice(semicolon + 1, semicolon + 1 + MAX_TEXT_CHARACTERS),
+      said.slice(semicolon + 1, semicolon + 1 + MAX_TEXT_CHARACTERS),
     ) ?? []
   const type = typeText?.toLowerCase()
   if (type !== 'processed' && type !== 'failed') return null

@@ -1,11 +1,11 @@
 /** What the HTTP headers of a message say, before anything of it is decrypted or verified. */
 import { digestOfSpelling } from './algorithms.ts'
 import type { DigestName } from './algorithms.ts'
-import { decodeHeaderText } from './header-text.ts'
-import { HeaderFields } from './headers.ts'
-import type { HeaderList } from './headers.ts'
+import { decodeHeaderText } from '../../../runtime/mime/header-text.ts'
+import { HeaderFields } from '../../../runtime/mime/headers.ts'
+import type { HeaderList } from '../../../runtime/mime/headers.ts'
 import { isMessageId, parseAs2Name } from './identifiers.ts'
-import { parseParameters } from './parameters.ts'
+import { parseParameters } from '../../../runtime/mime/parameters.ts'
 import { Refusal } from './refusal.ts'
 
 const MAX_URL_CHARACTERS = 2_048
@@ -25,8 +25,10 @@ export interface ReceiptRequest {
 export interface Envelope {
   readonly as2From: string
   readonly as2To: string
-  /** As on the wire; null when there is none. */
+  /** As on the wire; null when there is none, or one that no receipt can repeat. */
   readonly messageId: string | null
+  /** Whether there is a Message-ID, but of more than 998 characters or of others than printable ASCII. */
+  readonly hasInvalidId: boolean
   readonly subject: string | null
   /** Null when no receipt is asked for. */
   readonly receiptRequest: ReceiptRequest | null
@@ -40,18 +42,25 @@ export function readEnvelope(headers: HeaderList): Envelope {
   const fields = new HeaderFields(headers)
   const as2From = readName(fields, 'as2-from')
   const as2To = readName(fields, 'as2-to')
-  const messageId = single(fields, 'message-id')
-  if (messageId !== null && !isMessageId(messageId)) {
-    throw new Refusal('invalid-message-id', 'the Message-ID is longer than 998 characters or not printable')
-  }
+  const id = single(fields, 'message-id')
+  const hasInvalidId = id !== null && !isMessageId(id)
   const subject = fields.get('subject')
   return {
     as2From,
     as2To,
-    messageId,
-    subject: subject === null ? null : decodeHeaderText(subject).slice(0, MAX_SUBJECT_CHARACTERS),
+    messageId: hasInvalidId ? null : id,
+    hasInvalidId,
+    subject: subject === null ? null : readable(decodeHeaderText(subject)),
     receiptRequest: readReceiptRequest(fields),
   }
+}
+
+/** Records hold well-formed text that can be shown. */
+function readable(text: string): string {
+  return text
+    .slice(0, MAX_SUBJECT_CHARACTERS)
+    .toWellFormed()
+    .replaceAll(/\p{Cc}/gu, ' ')
 }
 
 function readName(fields: HeaderFields, header: string): string {

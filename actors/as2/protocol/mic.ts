@@ -5,6 +5,7 @@
 import { hash } from 'node:crypto'
 import { DIGESTS, digestOfSpelling } from './algorithms.ts'
 import type { DigestName } from './algorithms.ts'
+import { withoutComments } from './comments.ts'
 
 export interface Mic {
   readonly algorithm: DigestName
@@ -31,17 +32,28 @@ export function micEquals(a: Mic, b: Mic): boolean {
   return a.algorithm === b.algorithm && bytes.length > 0 && bytes.equals(Buffer.from(b.value, 'base64'))
 }
 
+/** How digests are named: as RFC 5751 spells them, or as RFC 3851 does, without a hyphen. SHA-1 is `sha1` in both. */
+export type MicalgFormat = 'sha-256' | 'sha256'
+
+const DEFAULT_MICALG_FORMAT: MicalgFormat = 'sha-256'
+
+/** The name of a digest as `micalg`, receipt requests and receipts carry it. */
+export function micalgOf(algorithm: DigestName, format: MicalgFormat = DEFAULT_MICALG_FORMAT): string {
+  const { micalg } = DIGESTS[algorithm]
+  return format === 'sha-256' ? micalg : micalg.replace('-', '')
+}
+
 /** The value of `Received-content-MIC`. */
-export function formatMic(mic: Mic): string {
-  return `${mic.value}, ${DIGESTS[mic.algorithm].micalg}`
+export function formatMic(mic: Mic, format: MicalgFormat = DEFAULT_MICALG_FORMAT): string {
+  return `${mic.value}, ${micalgOf(mic.algorithm, format)}`
 }
 
 /**
- * Reads `Received-content-MIC`: base64, perhaps folded, a comma and the algorithm in any spelling.
+ * Reads `Received-content-MIC`: base64, perhaps folded, a comma and the algorithm in any spelling, comments apart.
  * A missing algorithm is taken from the length of the value. Null when it says nothing usable.
  */
 export function parseMic(field: string): Mic | null {
-  const [value = '', spelling = ''] = field.split(',')
+  const [value = '', spelling = ''] = withoutComments(field).split(',')
   const bytes = Buffer.from(value.replace(/\s+/g, ''), 'base64')
   const algorithm = spelling.trim() === '' ? digestOfLength(bytes.length) : digestOfSpelling(spelling)
   if (algorithm === null || DIGESTS[algorithm].bytes !== bytes.length) return null

@@ -1,34 +1,47 @@
 /** Opens an AS2 message: decrypts, decompresses and verifies, and computes the MIC for its receipt. */
-import type { CipherName, KeyTransport, SignatureScheme, SigningDigest } from './algorithms.ts'
+import type { CipherName, KeyManagement, SignatureScheme, SigningDigest } from './algorithms.ts'
+import { contentTypeOf, firstName } from '../../../runtime/mime/attachment.ts'
+import { AttachmentList } from '../../../runtime/mime/attachment-list.ts'
+import type { Attachment } from '../../../runtime/mime/attachment-list.ts'
 import { Asn1Error } from './asn1/asn1-error.ts'
 import { openCompressedData } from './cms/compressed-data.ts'
 import { readContentInfo } from './cms/content-info.ts'
-import type { ContentInfo } from './cms/content-info.ts'
-import { openEnvelopedData } from './cms/enveloped-data.ts'
+import { cannotDecrypt, openEnvelopedData } from './cms/enveloped-data.ts'
 import { CONTENT_TYPE } from './cms/oids.ts'
-import type { DecryptionKey } from './cms/recipient.ts'
+import type { DecryptionKey } from './cms/encryption-keys.ts'
 import { readSignedData } from './cms/signed-data.ts'
 import { verifySignature } from './cms/verification.ts'
 import type { Verification } from './cms/verification.ts'
-import type { Compression } from './compose.ts'
+import type { Compression } from './outgoing.ts'
 import { readEnvelope } from './envelope.ts'
 import type { Envelope, ReceiptRequest } from './envelope.ts'
-import { HeaderFields } from './headers.ts'
-import type { HeaderList } from './headers.ts'
+import { rememberSignature } from './decoy.ts'
+import { EqualEffort } from './equal-effort.ts'
+import { HeaderFields } from '../../../runtime/mime/headers.ts'
+import type { HeaderList } from '../../../runtime/mime/headers.ts'
 import { micOf } from './mic.ts'
 import type { Mic } from './mic.ts'
 import { cmsBytes, decodeBody, MimeError, parseEntity } from './mime.ts'
 import type { Entity } from './mime.ts'
-import { openMultipartSigned } from './multipart-signed.ts'
-import { fileNameOf, parseParameters } from './parameters.ts'
-import { Refusal } from './refusal.ts'
+import { formsOf, partsOfSigned, readSignature } from './multipart-signed.ts'
+import { fileNameOf, parseParameters } from '../../../runtime/mime/parameters.ts'
+import { Refusal, TellableRefusal } from './refusal.ts'
+import { checkAroundCms, checkAroundParts } from './surroundings.ts'
+import {
+  checkBeforeExpanding,
+  isInVain,
+  mustBeSigned,
+  unsigned,
+  unsignedRefusal,
+  wholeOf,
+} from './unsigned.ts'
 
 /** What MIME headers, signature and padding may add to compressed content, in bytes. */
 const LAYER_ALLOWANCE_BYTES = 131_072
 
-export interface ReceivedMessage {
+/** Under what a message is opened. */
+export interface Reception {
   readonly headers: HeaderList
-  readonly body: Buffer
   readonly decryption: readonly DecryptionKey[]
   /** The certificates that the sender may sign with, DER; no others count. */
   readonly signers: readonly Buffer[]
@@ -37,17 +50,31 @@ export interface ReceivedMessage {
   readonly require?: { readonly signed: boolean; readonly encrypted: boolean }
 }
 
-export interface Incoming extends Envelope {
-  readonly content: Buffer
+export interface ReceivedMessage extends Reception {
+  readonly body: Buffer
+}
+
+/** What an opened message says of itself and of its content. */
+export interface IncomingFacts extends Envelope {
+  /** Of the content. */
+  readonly sizeBytes: number
   readonly contentType: string
-  /** As the sender wrote it: never a path to use unchecked. */
+  /** As the sender wrote it: never a path to use unchecked. Of several files that of the first that has one. */
   readonly fileName: string | null
+  /** Of a message with several files (RFC 6362), the root first: `content` is the multipart body; null: one file. */
+  readonly attachments: readonly Attachment[] | null
   readonly signed: boolean
   readonly encrypted: boolean
   readonly compressed: boolean
   readonly algorithms: Algorithms
+  /** The one of the given certificates that signed, DER; null when the message is not signed. */
+  readonly signer: Buffer | null
   /** For the receipt. */
   readonly mic: Mic
+}
+
+export interface Incoming extends IncomingFacts {
+  readonly content: Buffer
 }
 
 /** Null for what the message does not have. */
@@ -55,13 +82,22 @@ export interface Algorithms {
   readonly signature: SigningDigest | null
   readonly signatureScheme: SignatureScheme | null
   readonly encryption: CipherName | null
-  readonly keyTransport: KeyTransport | null
+  readonly keyTransport: KeyManagement | null
   readonly compression: Exclude<Compression, 'None'> | null
 }
 
+/** The innermost entity of a message. */
+export interface OpenedContent {
+  readonly headers: HeaderFields
+  readonly sizeBytes: number
+  readonly attachments: readonly Attachment[] | null
+  /** Over the entity as received; not asked for where a signature has one. */
+  readonly mic: () => Mic
+}
+
 /** What is known of a message while its layers come off. */
-interface Progress {
-  encryption: { algorithm: CipherName; keyTransport: KeyTransport } | null
+export interface Progress {
+  encryption: { algorithm: CipherName; keyTransport: KeyManagement } | null
   compression: Algorithms['compression']
   verification: Verification | null
 }
@@ -69,42 +105,72 @@ interface Progress {
 /**
  * Opens a message. Which layers it has, and over what its MIC is, is decided by the message itself.
  * @throws Refusal with the modifier for the receipt
+ * @throws BeyondMemory when it expands to more than should be held: `readMessageStream` reads it
  */
 export async function readMessage(message: ReceivedMessage): Promise<Incoming> {
   const envelope = readEnvelope(message.headers)
   const progress: Progress = { encryption: null, compression: null, verification: null }
+  const effort = new EqualEffort()
   try {
     const headers = new HeaderFields(message.headers)
     const outermost: Entity = { headers, body: message.body, raw: message.body }
-    const entity = await openLayers(outermost, message, progress)
-    const incoming = describe(entity, envelope, progress)
+    const entity = await openLayers(outermost, { message, progress, effort })
+    if (!effort.intact) throw cannotDecrypt()
+    if (mustBeSigned(message, progress)) throw unsignedRefusal(progress, wholeOf(entity))
+    const isCompressed = progress.compression !== null
+    if (isInVain(message, { isCompressed, isSigned: progress.verification !== null })) throw unsigned()
+    const content = decodeBody(entity)
+    const attachments = attachmentsOf(contentTypeOf(entity.headers), content)
+    const mic = (): Mic => micOf(digestOfReceipt(envelope.receiptRequest), entity.raw)
+    const opened = { headers: entity.headers, sizeBytes: content.length, attachments, mic }
+    const incoming = describe(opened, envelope, progress)
     checkPolicy(incoming, message)
-    return incoming
+    return { ...incoming, content }
   } catch (thrown) {
-    throw refusalOf(thrown, progress)
+    if (!isRefusal(thrown)) throw thrown
+    if (progress.verification === null) effort.complete(message.signers)
+    throw effort.intact ? refusalOf(thrown, progress) : cannotDecrypt()
   }
 }
 
+/** A message while it is opened. */
+interface Opening {
+  readonly message: ReceivedMessage
+  readonly progress: Progress
+  readonly effort: EqualEffort
+}
+
 /** At most encrypted, then compressed, then signed, then compressed, and compressed only once. */
-async function openLayers(entity: Entity, message: ReceivedMessage, progress: Progress): Promise<Entity> {
+async function openLayers(entity: Entity, opening: Opening): Promise<Entity> {
   let current = entity
   for (;;) {
     const { value: type } = parseParameters(current.headers.get('content-type') ?? '')
     if (type === 'multipart/signed') {
-      checkOrder(progress.verification === null)
-      const { part, verification } = openMultipartSigned(current, message.signers)
-      progress.verification = verification
-      current = part
+      checkOrder(opening.progress.verification === null)
+      current = openSigned(current, opening)
     } else if (type === 'application/pkcs7-mime' || type === 'application/x-pkcs7-mime') {
-      current = await openCms(readContentInfo(cmsBytes(current)), message, progress)
+      current = await openCms(current, opening)
     } else {
       return current
     }
   }
 }
 
-async function openCms(info: ContentInfo, message: ReceivedMessage, progress: Progress): Promise<Entity> {
-  const { contentType, content } = info
+function openSigned(entity: Entity, { message, progress, effort }: Opening): Entity {
+  effort.reach('parts')
+  const { part, signature } = partsOfSigned(entity)
+  if (progress.encryption !== null) checkAroundParts(entity, part, signature)
+  effort.reach('signature')
+  const signed = readSignature(signature)
+  effort.reach('verification')
+  progress.verification = verifySignature(signed, formsOf(part), message.signers, effort.intact)
+  rememberSignature(progress.verification)
+  return part
+}
+
+async function openCms(entity: Entity, { message, progress, effort }: Opening): Promise<Entity> {
+  const { contentType, content, trailing } = readContentInfo(cmsBytes(entity))
+  if (progress.encryption !== null && progress.verification === null) checkAroundCms(entity, trailing)
   switch (contentType) {
     case CONTENT_TYPE.envelopedData:
     case CONTENT_TYPE.authEnvelopedData: {
@@ -112,12 +178,14 @@ async function openCms(info: ContentInfo, message: ReceivedMessage, progress: Pr
       const type = contentType === CONTENT_TYPE.envelopedData ? 'envelopedData' : 'authEnvelopedData'
       const opened = openEnvelopedData(type, content, message.decryption)
       progress.encryption = opened
+      effort.decrypted(opened.content, opened.intact)
       return parseEntity(opened.content, 'payload')
     }
     case CONTENT_TYPE.compressedData: {
       checkOrder(progress.compression === null)
+      checkBeforeExpanding(message, { isEncrypted: progress.encryption !== null })
       progress.compression = progress.verification === null ? 'AfterSigning' : 'BeforeSigning'
-      const bytes = await openCompressedData(content, message.maxContentBytes + LAYER_ALLOWANCE_BYTES)
+      const bytes = await openCompressedData(content, expansionLimit(message.maxContentBytes))
       return parseEntity(bytes, 'payload')
     }
     case CONTENT_TYPE.signedData: {
@@ -126,7 +194,8 @@ async function openCms(info: ContentInfo, message: ReceivedMessage, progress: Pr
       if (signed.content === null) {
         throw new Refusal('unexpected-processing-error', 'the signature comes without its content')
       }
-      progress.verification = verifySignature(signed, [signed.content], message.signers)
+      effort.reach('verification')
+      progress.verification = verifySignature(signed, [signed.content], message.signers, effort.intact)
       return parseEntity(signed.content, 'payload')
     }
     default:
@@ -134,19 +203,26 @@ async function openCms(info: ContentInfo, message: ReceivedMessage, progress: Pr
   }
 }
 
-function checkOrder(allowed: boolean): void {
+export function checkOrder(allowed: boolean): void {
   if (!allowed)
     throw new Refusal('unexpected-processing-error', 'the layers of the message have no known order')
 }
 
-function describe(entity: Entity, envelope: Envelope, progress: Progress): Incoming {
+/** The most bytes that compressed content may expand to. */
+export function expansionLimit(maxContentBytes: number): number {
+  return maxContentBytes + LAYER_ALLOWANCE_BYTES
+}
+
+export function describe(opened: OpenedContent, envelope: Envelope, progress: Progress): IncomingFacts {
   const { encryption, compression, verification } = progress
-  const contentType = entity.headers.get('content-type')
+  const { headers, sizeBytes, attachments } = opened
+  const fileName = fileNameOf(headers.get('content-disposition'), headers.get('content-type'))
   return {
     ...envelope,
-    content: decodeBody(entity),
-    contentType: contentType ?? 'application/octet-stream',
-    fileName: fileNameOf(entity.headers.get('content-disposition'), contentType),
+    sizeBytes,
+    contentType: contentTypeOf(headers),
+    fileName: firstName(attachments) ?? fileName,
+    attachments,
     signed: verification !== null,
     encrypted: encryption !== null,
     compressed: compression !== null,
@@ -157,23 +233,31 @@ function describe(entity: Entity, envelope: Envelope, progress: Progress): Incom
       keyTransport: encryption?.keyTransport ?? null,
       compression,
     },
-    mic: verification?.mic ?? micOf(digestOfReceipt(envelope.receiptRequest), entity.raw),
+    signer: verification?.certificate ?? null,
+    mic: verification?.mic ?? opened.mic(),
   }
 }
 
+function attachmentsOf(contentType: string, content: Buffer): readonly Attachment[] | null {
+  const list = AttachmentList.of(contentType)
+  if (list === null) return null
+  list.write(content)
+  return list.end()
+}
+
 /** RFC 4130 §7.3.1: the first known of the request, else SHA-1. A signature's own digest comes before both. */
-function digestOfReceipt(request: ReceiptRequest | null): Mic['algorithm'] {
+export function digestOfReceipt(request: ReceiptRequest | null): Mic['algorithm'] {
   return request?.micAlgorithms[0] ?? 'SHA1'
 }
 
-function checkPolicy(incoming: Incoming, { require, maxContentBytes }: ReceivedMessage): void {
+export function checkPolicy(incoming: IncomingFacts, { require, maxContentBytes }: Reception): void {
   if (require?.signed === true && !incoming.signed) {
     throw new Refusal('insufficient-message-security', 'the message is not signed', incoming.mic)
   }
   if (require?.encrypted === true && !incoming.encrypted) {
     throw new Refusal('insufficient-message-security', 'the message is not encrypted', incoming.mic)
   }
-  if (incoming.content.length > maxContentBytes) {
+  if (incoming.sizeBytes > maxContentBytes) {
     const reason = `the content has more than ${maxContentBytes} bytes`
     throw new Refusal('unexpected-processing-error', reason, incoming.mic)
   }
@@ -181,14 +265,14 @@ function checkPolicy(incoming: Incoming, { require, maxContentBytes }: ReceivedM
 
 /**
  * What fails inside an encrypted message before the partner's signature is verified may be the work of somebody
- * who alters ciphertexts and watches the answers: all of it is told as `decryption-failed`, without a MIC. The
- * reason stays with the operator.
+ * who alters ciphertexts and watches the answers: all of it is told as `decryption-failed`, without a MIC, but for what
+ * can be no such work. The reason stays with the operator.
  */
-function refusalOf(thrown: unknown, { encryption, verification }: Progress): unknown {
-  const malformed = thrown instanceof Asn1Error || thrown instanceof MimeError
-  if (!malformed && !(thrown instanceof Refusal)) return thrown
+export function refusalOf(thrown: unknown, { encryption, verification }: Progress): unknown {
+  if (!isRefusal(thrown)) return thrown
+  const malformed = !(thrown instanceof Refusal)
   const reason = malformed ? `the message is malformed: ${thrown.message}` : thrown.reason
-  if (encryption !== null && verification === null) {
+  if (encryption !== null && verification === null && !(thrown instanceof TellableRefusal)) {
     return new Refusal('decryption-failed', reason, null, { cause: thrown })
   }
   if (malformed) {
@@ -197,4 +281,9 @@ function refusalOf(thrown: unknown, { encryption, verification }: Progress): unk
   return thrown.mic === null && verification !== null
     ? new Refusal(thrown.modifier, reason, verification.mic, { cause: thrown })
     : thrown
+}
+
+/** Whether it is the message that failed, and not we. */
+function isRefusal(thrown: unknown): thrown is Refusal | Asn1Error | MimeError {
+  return thrown instanceof Refusal || thrown instanceof Asn1Error || thrown instanceof MimeError
 }

@@ -1,20 +1,29 @@
 /** Receipts: message disposition notifications (RFC 4130 §7.4, RFC 3798), signed or not. */
 import { Asn1Error } from './asn1/asn1-error.ts'
+import { readContentInfo } from './cms/content-info.ts'
+import { CONTENT_TYPE } from './cms/oids.ts'
 import type { Signing } from './cms/signature.ts'
+import { readSignedData } from './cms/signed-data.ts'
+import type { SignedData } from './cms/signed-data.ts'
+import { verifySignature } from './cms/verification.ts'
 import { ComposeError } from './compose-error.ts'
 import { formatDisposition, parseDisposition } from './disposition.ts'
 import type { Disposition } from './disposition.ts'
-import { HeaderFields, parseHeaderBlock } from './headers.ts'
-import type { HeaderList } from './headers.ts'
+import { HeaderFields, parseHeaderBlock } from '../../../runtime/mime/headers.ts'
+import type { HeaderList } from '../../../runtime/mime/headers.ts'
 import { formatAs2Name, isMessageId } from './identifiers.ts'
 import { formatMic, parseMic } from './mic.ts'
-import type { Mic } from './mic.ts'
-import { decodeBody, formatEntity, MimeError, parseEntity, splitMultipart } from './mime.ts'
+import type { Mic, MicalgFormat } from './mic.ts'
+import { cmsBytes, decodeBody, formatEntity, MimeError, parseEntity, splitMultipart } from './mime.ts'
 import type { Entity } from './mime.ts'
-import { formatMultipartSigned, newBoundary, openMultipartSigned } from './multipart-signed.ts'
-import { parseParameters } from './parameters.ts'
+import { newBoundary } from './making.ts'
+import { formatMultipartSigned, openMultipartSigned } from './multipart-signed.ts'
+import { parseParameters } from '../../../runtime/mime/parameters.ts'
 import { Refusal } from './refusal.ts'
+import { DEFAULT_AS2_VERSION, versionHeaders } from './version-headers.ts'
+import type { As2Version } from './version-headers.ts'
 
+export const NOTIFICATION = 'message/disposition-notification'
 const MAX_REPORT_PARTS = 10
 const MAX_TEXT_CHARACTERS = 10_000
 
@@ -32,8 +41,12 @@ export interface OutgoingReceipt {
   /** For people; plain ASCII. */
   readonly text: string
   readonly signature: Signing | null
-  /** `name/version`, for the field Reporting-UA. */
+  /** `name/version`, for the field Reporting-UA and the header AS2-Product. */
   readonly product: string
+  /** Default 1.3. */
+  readonly as2Version?: As2Version
+  /** Default `sha-256`. */
+  readonly micalgFormat?: MicalgFormat
 }
 
 export interface ComposedReceipt {
@@ -43,14 +56,18 @@ export interface ComposedReceipt {
 
 /** @throws ComposeError when the receipt cannot be made as asked */
 export async function composeReceipt(receipt: OutgoingReceipt): Promise<ComposedReceipt> {
-  const { as2From, as2To, messageId, date, signature } = receipt
+  const { as2From, as2To, messageId, date, signature, product, micalgFormat } = receipt
   const report = formatReport(receipt)
   const { headers, body } =
     signature === null
       ? report
-      : await formatMultipartSigned(formatEntity(report.headers, report.body), signature, date)
+      : await formatMultipartSigned(formatEntity(report.headers, report.body), {
+          signing: signature,
+          signingTime: date,
+          micalgFormat,
+        })
   const transport: (readonly [string, string])[] = [
-    ['AS2-Version', '1.2'],
+    ...versionHeaders(receipt.as2Version ?? DEFAULT_AS2_VERSION, product),
     ['AS2-From', formatAs2Name(as2From)],
     ['AS2-To', formatAs2Name(as2To)],
     ['Date', date.toUTCString()],
@@ -74,7 +91,7 @@ function formatReport(receipt: OutgoingReceipt): { headers: HeaderList; body: Bu
     `Final-Recipient: ${recipient}`,
     ...(originalMessageId === null ? [] : [`Original-Message-ID: ${checkedId(originalMessageId)}`]),
     `Disposition: ${formatDisposition(disposition)}`,
-    ...(mic === null ? [] : [`Received-content-MIC: ${formatMic(mic)}`]),
+    ...(mic === null ? [] : [`Received-content-MIC: ${formatMic(mic, receipt.micalgFormat)}`]),
   ]
   const boundary = newBoundary()
   const lines = [
@@ -104,11 +121,15 @@ function checkedId(messageId: string): string {
 export interface Receipt {
   /** Whether it bears a signature of one of the given certificates; a wrong signature is refused. */
   readonly signed: boolean
+  /** The one of the given certificates that signed, DER. */
+  readonly signer: Buffer | null
   readonly disposition: Disposition
   /** The field as the partner wrote it. */
   readonly dispositionText: string
   readonly originalMessageId: string | null
   readonly mic: Mic | null
+  /** The MIC as the partner wrote it, where it cannot be read; null where it can, or there is none. */
+  readonly unreadableMic: string | null
   /** Of the receipt itself. */
   readonly messageId: string | null
   /** What it says to people. */
@@ -127,9 +148,17 @@ export async function readReceipt({ headers, body, signers }: ReceivedReceipt): 
   const fields = new HeaderFields(headers)
   try {
     let entity: Entity = { headers: fields, body, raw: body }
-    const signed = typeOf(entity) === 'multipart/signed'
-    if (signed) entity = openMultipartSigned(entity, signers).part
-    return { ...readReport(entity), signed, messageId: fields.get('message-id') }
+    let signer: Buffer | null = null
+    if (typeOf(entity) === 'multipart/signed') {
+      const { part, verification } = openMultipartSigned(entity, signers)
+      entity = part
+      signer = verification.certificate
+    } else if (isOpaque(entity)) {
+      const { signed, content } = readOpaque(entity)
+      signer = verifySignature(signed, [content.raw], signers).certificate
+      entity = content
+    }
+    return { ...readReport(entity), signed: signer !== null, signer, messageId: fields.get('message-id') }
   } catch (thrown) {
     if (!(thrown instanceof Asn1Error || thrown instanceof MimeError)) throw thrown
     const reason = `the receipt is malformed: ${thrown.message}`
@@ -139,51 +168,135 @@ export async function readReceipt({ headers, body, signers }: ReceivedReceipt): 
 
 /** Whether a message that came in is an asynchronous receipt, to be told before its signature is looked at. */
 export function isReceipt(headers: HeaderList, body: Buffer): boolean {
-  const entity: Entity = { headers: new HeaderFields(headers), body, raw: body }
   try {
-    if (typeOf(entity) !== 'multipart/signed') return isReport(entity)
-    const [part] = splitMultipart(entity.headers.get('content-type') ?? '', body, 3)
-    return part !== undefined && isReport(parseEntity(part, 'part'))
+    const entity = unverified(headers, body)
+    return entity !== null && isReport(entity)
   } catch (thrown) {
-    if (thrown instanceof MimeError) return false
+    if (isUnreadable(thrown)) return false
     throw thrown
   }
 }
 
+/** The message that a receipt says it is for, before its signature is looked at; null when it cannot be read. */
+export function claimedMessageId(headers: HeaderList, body: Buffer): string | null {
+  try {
+    const entity = unverified(headers, body)
+    if (entity === null) return null
+    const { fields } = fieldsOf(entity)
+    const isSaid = parseDisposition(fields.get('disposition') ?? '') !== null
+    return isSaid ? single(fields, 'original-message-id') : null
+  } catch (thrown) {
+    if (isUnreadable(thrown)) return null
+    throw thrown
+  }
+}
+
+function isUnreadable(thrown: unknown): boolean {
+  return thrown instanceof MimeError || thrown instanceof Asn1Error || thrown instanceof Refusal
+}
+
+/** What is signed, or not, before a signature is looked at; null where that is nothing. */
+function unverified(headers: HeaderList, body: Buffer): Entity | null {
+  const entity: Entity = { headers: new HeaderFields(headers), body, raw: body }
+  if (isOpaque(entity)) return readOpaque(entity).content
+  if (typeOf(entity) !== 'multipart/signed') return entity
+  const [part] = splitMultipart(entity.headers.get('content-type') ?? '', body, 3)
+  return part === undefined ? null : parseEntity(part, 'part')
+}
+
+function isOpaque(entity: Entity): boolean {
+  return mayBeOpaqueSigned(entity.headers.get('content-type') ?? '')
+}
+
+/** What is signed within its signature (RFC 8551 §3.5.2). @throws Refusal, Asn1Error */
+function readOpaque(entity: Entity): { readonly signed: SignedData; readonly content: Entity } {
+  const { contentType, content } = readContentInfo(cmsBytes(entity))
+  if (contentType !== CONTENT_TYPE.signedData) {
+    throw new Refusal('unexpected-processing-error', 'the answer is CMS content that is not signed')
+  }
+  const signed = readSignedData(content)
+  if (signed.content === null) {
+    throw new Refusal('unexpected-processing-error', 'the signature comes without its content')
+  }
+  return { signed, content: parseEntity(signed.content, 'payload') }
+}
+
+/** Other reports (RFC 6522) tell of something else, and may be business documents; some products leave the type out. */
 function isReport(entity: Entity): boolean {
-  const type = typeOf(entity)
-  return type === 'multipart/report' || type === 'message/disposition-notification'
+  if (isReceiptType(entity.headers.get('content-type') ?? '')) return true
+  return (
+    typeOf(entity) === 'multipart/report' && partsOf(entity).some((part) => typeOf(part) === NOTIFICATION)
+  )
+}
+
+/** Whether a Content-Type says that the entity is a receipt. */
+export function isReceiptType(contentType: string): boolean {
+  const { value, parameters } = parseParameters(contentType)
+  const reportType = parameters.get('report-type')?.toLowerCase()
+  return value === NOTIFICATION || (value === 'multipart/report' && reportType === 'disposition-notification')
+}
+
+/** Whether a Content-Type may be that of content within its signature; some products leave the S/MIME type out. */
+function mayBeOpaqueSigned(contentType: string): boolean {
+  const { value, parameters } = parseParameters(contentType)
+  if (value !== 'application/pkcs7-mime' && value !== 'application/x-pkcs7-mime') return false
+  return (parameters.get('smime-type') ?? 'signed-data').toLowerCase() === 'signed-data'
+}
+
+/** Whether an entity of a Content-Type may be a receipt, signed or not. */
+export function mayBeReceiptType(contentType: string): boolean {
+  const { value } = parseParameters(contentType)
+  const isKnown = value === 'multipart/signed' || value === 'multipart/report' || value === NOTIFICATION
+  return isKnown || mayBeOpaqueSigned(contentType)
 }
 
 function typeOf(entity: Entity): string {
   return parseParameters(entity.headers.get('content-type') ?? '').value
 }
 
-function readReport(entity: Entity): Omit<Receipt, 'signed' | 'messageId'> {
-  const parts = isMultipart(entity)
-    ? splitMultipart(entity.headers.get('content-type') ?? '', entity.body, MAX_REPORT_PARTS).map((part) =>
-        parseEntity(part, 'part'),
-      )
-    : [entity]
-  const notification = parts.find((part) => typeOf(part) === 'message/disposition-notification')
-  if (notification === undefined) {
-    throw new Refusal('unexpected-processing-error', 'the answer holds no disposition notification')
+/** The fields of the one notification that a report has (RFC 3798 §3), and the first part beside it. */
+function fieldsOf(entity: Entity): { readonly fields: HeaderFields; readonly text: Entity | undefined } {
+  const parts = isMultipart(entity) ? partsOf(entity) : [entity]
+  const [notification, ...others] = parts.filter((part) => typeOf(part) === NOTIFICATION)
+  if (notification === undefined || others.length > 0) {
+    const count = notification === undefined ? 'no' : 'more than one'
+    throw new Refusal('unexpected-processing-error', `the answer holds ${count} disposition notification`)
   }
   const fields = readFields(decodeBody(notification))
-  const dispositionText = fields.get('disposition') ?? ''
+  return { fields, text: parts.find((part) => part !== notification) }
+}
+
+/** A field may be repeated, but not contradict itself: a receipt that says two things proves neither. */
+function single(fields: HeaderFields, name: string): string | null {
+  const [first = null, ...others] = fields.all(name)
+  if (others.some((other) => other !== first)) {
+    throw new Refusal('unexpected-processing-error', `the receipt has ${name} with different values`)
+  }
+  return first
+}
+
+function readReport(entity: Entity): Omit<Receipt, 'signed' | 'signer' | 'messageId'> {
+  const { fields, text } = fieldsOf(entity)
+  const dispositionText = single(fields, 'disposition') ?? ''
   const disposition = parseDisposition(dispositionText)
   if (disposition === null) {
     throw new Refusal('unexpected-processing-error', 'the receipt says neither processed nor failed')
   }
-  const text = parts.find((part) => part !== notification)
-  const mic = fields.get('received-content-mic')
+  const micText = single(fields, 'received-content-mic') ?? ''
+  const mic = parseMic(micText)
   return {
     disposition,
     dispositionText,
-    originalMessageId: fields.get('original-message-id'),
-    mic: mic === null ? null : parseMic(mic),
+    originalMessageId: single(fields, 'original-message-id'),
+    mic,
+    unreadableMic: mic === null && micText !== '' ? micText : null,
     text: text === undefined ? '' : decodeBody(text).toString('utf8', 0, MAX_TEXT_CHARACTERS).trim(),
   }
+}
+
+function partsOf({ headers, body }: Entity): Entity[] {
+  const parts = splitMultipart(headers.get('content-type') ?? '', body, MAX_REPORT_PARTS)
+  return parts.map((part) => parseEntity(part, 'part'))
 }
 
 function isMultipart(entity: Entity): boolean {
@@ -191,7 +304,7 @@ function isMultipart(entity: Entity): boolean {
 }
 
 /** The fields of a notification; blank lines between them, which some products write, are passed over. */
-function readFields(body: Buffer): HeaderFields {
+export function readFields(body: Buffer): HeaderFields {
   const text = body.toString('latin1').replace(/(\r?\n)+/g, '\r\n')
   const block = parseHeaderBlock(Buffer.from(text.trimStart(), 'latin1'))
   if (block === null) throw new MimeError('the fields of the notification are not to be read')

@@ -39,6 +39,12 @@ export class Refusal extends Error {
   }
 }
 
+/**
+ * One that is told also of what was encrypted, before the partner's signature is verified: whoever alters a ciphertext
+ * without knowing what is in it cannot bring it about.
+ */
+export class TellableRefusal extends Refusal {}
+
 /** The disposition of the receipt that answers a refused message. */
 export function dispositionOf(modifier: RefusalModifier): Disposition {
   const { type, kind } = REFUSALS[modifier]

@@ -1,21 +1,38 @@
 /**
  * A reader for BER (X.690 §8): definite and indefinite lengths, primitive and constructed OCTET STRINGs.
- * It works in place, copies nothing, and is bounded: in depth, in the number of elements, and by the bytes
- * that are really there, whatever a length claims. What follows the first element is ignored.
+ * It works in place, copies nothing but small pieces, and is bounded: in depth, in the number of empty elements, and by
+ * the bytes that are really there, whatever a length claims. What follows the first element is ignored.
  */
 import { Asn1Error } from './asn1-error.ts'
 import { oidFromBytes } from './oid.ts'
 import { CONSTRUCTED, TAG } from './tag.ts'
 
 const MAX_DEPTH = 32
-/** Enough for 4 GB in chunks of 1,000 bytes, as Bouncy Castle writes them. */
-const MAX_ELEMENTS = 4_000_000
+/** More than any structure without content has. */
+const LEAST_EMPTY = 65_536
+const BYTES_PER_EMPTY = 8
 const MAX_LENGTH_OCTETS = 6
 const INDEFINITE = -1
+/** A piece of fewer octets costs more by itself than copied. */
+const SMALL_PIECE_BYTES = 256
+const MOST_SMALL_PIECES = 4_096
 
-/** What one reading may still spend; shared by all readers over the same bytes. */
-interface Budget {
-  elements: number
+/**
+ * How many elements without contents there may be in so many bytes: what is sent in earnest is not cut into nothing. With
+ * pieces of an octet each it may be, and their own bytes bound their number.
+ */
+export function emptyElementsAllowed(bytes: number): number {
+  return LEAST_EMPTY + Math.floor(bytes / BYTES_PER_EMPTY)
+}
+
+/** What is known of bytes; shared by all readers over them. All in it are offsets. */
+interface Survey {
+  /** The elements without contents: each counts once, however often it is read. */
+  readonly empty: Set<number>
+  /** The last of them. */
+  lastEmpty: number
+  /** The ends of indefinite lengths by their beginnings: each is looked for once, however many are around it. */
+  readonly ends: Map<number, number>
 }
 
 interface Header {
@@ -34,20 +51,21 @@ export class BerElement {
   readonly #contentStart: number
   readonly #contentEnd: number
   readonly #depth: number
-  readonly #budget: Budget
+  readonly #survey: Survey
 
-  constructor(source: Buffer, start: number, limit: number, depth: number, budget: Budget) {
-    const header = readHeader(source, start, limit, budget)
+  constructor(source: Buffer, start: number, limit: number, depth: number, survey: Survey) {
+    const header = readHeader(source, start, limit)
+    if (header.length === 0) noteEmpty(survey, start)
     this.tag = header.tag
     this.indefinite = header.length === INDEFINITE
     this.#source = source
     this.#start = start
     this.#contentStart = header.contentStart
     this.#contentEnd = this.indefinite
-      ? endOfIndefinite(source, header.contentStart, limit, depth, budget)
+      ? endOfIndefinite(source, header.contentStart, limit, depth, survey)
       : header.contentStart + header.length
     this.#depth = depth
-    this.#budget = budget
+    this.#survey = survey
   }
 
   /** Offset of the first byte after the element. */
@@ -69,7 +87,7 @@ export class BerElement {
   children(): BerReader {
     if ((this.tag & CONSTRUCTED) === 0) throw new Asn1Error('constructed element expected')
     if (this.#depth >= MAX_DEPTH) throw new Asn1Error('nested too deeply')
-    return new BerReader(this.#source, this.#contentStart, this.#contentEnd, this.#depth + 1, this.#budget)
+    return new BerReader(this.#source, this.#contentStart, this.#contentEnd, this.#depth + 1, this.#survey)
   }
 
   oid(): string {
@@ -86,16 +104,37 @@ export class BerElement {
     return contents.readIntBE(0, contents.length)
   }
 
-  /** The chunks of an OCTET STRING, or of one under an IMPLICIT tag; a primitive one is a single chunk. */
+  /**
+   * The chunks of an OCTET STRING, or of one under an IMPLICIT tag, without empty ones; a primitive one is one chunk. Small
+   * pieces are put together.
+   */
   octetChunks(): Buffer[] {
     if ((this.tag & CONSTRUCTED) === 0) return [this.contents]
     const chunks: Buffer[] = []
+    const small: Buffer[] = []
+    const finishSmall = (): void => {
+      const [only] = small
+      if (only !== undefined) chunks.push(small.length === 1 ? only : Buffer.concat(small))
+      small.length = 0
+    }
+    this.#eachPiece((piece) => {
+      if (piece.length < SMALL_PIECE_BYTES) {
+        if (small.push(piece) === MOST_SMALL_PIECES) finishSmall()
+      } else {
+        finishSmall()
+        chunks.push(piece)
+      }
+    })
+    finishSmall()
+    return chunks
+  }
+
+  #eachPiece(take: (piece: Buffer) => void): void {
     for (const child of this.children()) {
       if ((child.tag & ~CONSTRUCTED) !== TAG.OCTET_STRING) throw new Asn1Error('octet string expected')
-      if (child.tag === TAG.OCTET_STRING) chunks.push(child.contents)
-      else for (const chunk of child.octetChunks()) chunks.push(chunk)
+      if ((child.tag & CONSTRUCTED) !== 0) child.#eachPiece(take)
+      else if (child.contents.length > 0) take(child.contents)
     }
-    return chunks
   }
 
   /** The octets of an OCTET STRING; copied only when it is constructed. */
@@ -111,15 +150,15 @@ export class BerReader {
   readonly #source: Buffer
   readonly #end: number
   readonly #depth: number
-  readonly #budget: Budget
+  readonly #survey: Survey
   #position: number
 
-  constructor(source: Buffer, start = 0, end = source.length, depth = 0, budget?: Budget) {
+  constructor(source: Buffer, start = 0, end = source.length, depth = 0, survey?: Survey) {
     this.#source = source
     this.#position = start
     this.#end = end
     this.#depth = depth
-    this.#budget = budget ?? { elements: MAX_ELEMENTS }
+    this.#survey = survey ?? { empty: new Set(), lastEmpty: 0, ends: new Map() }
   }
 
   get atEnd(): boolean {
@@ -128,7 +167,7 @@ export class BerReader {
 
   /** Takes the next element, which must have the tag when one is given. */
   next(tag?: number): BerElement {
-    const element = new BerElement(this.#source, this.#position, this.#end, this.#depth, this.#budget)
+    const element = new BerElement(this.#source, this.#position, this.#end, this.#depth, this.#survey)
     if (tag !== undefined && element.tag !== tag) {
       throw new Asn1Error(`element 0x${tag.toString(16)} expected, 0x${element.tag.toString(16)} found`)
     }
@@ -147,8 +186,7 @@ export class BerReader {
   }
 }
 
-function readHeader(source: Buffer, start: number, limit: number, budget: Budget): Header {
-  if (--budget.elements < 0) throw new Asn1Error('too many elements')
+function readHeader(source: Buffer, start: number, limit: number): Header {
   const tag = source[start]
   const first = source[start + 1]
   if (tag === undefined || first === undefined || start + 2 > limit) throw new Asn1Error('truncated')
@@ -170,27 +208,40 @@ function readHeader(source: Buffer, start: number, limit: number, budget: Budget
   return { tag, contentStart, length }
 }
 
+function noteEmpty(survey: Survey, at: number): void {
+  survey.empty.add(at)
+  survey.lastEmpty = Math.max(survey.lastEmpty, at)
+  if (survey.empty.size > emptyElementsAllowed(survey.lastEmpty)) throw new Asn1Error('too many elements')
+}
+
 /** The offset of the end-of-contents octets that close an indefinite length (X.690 §8.1.5). */
 function endOfIndefinite(
   source: Buffer,
   start: number,
   limit: number,
   depth: number,
-  budget: Budget,
+  survey: Survey,
 ): number {
+  const known = survey.ends.get(start)
+  if (known !== undefined) return known
+  const open = [start]
   let position = start
-  let open = 1
   for (;;) {
-    const header = readHeader(source, position, limit, budget)
-    if (header.tag === 0) {
-      if (header.length !== 0) throw new Asn1Error('malformed end of contents')
-      if (--open === 0) return position
-      position = header.contentStart
-    } else if (header.length === INDEFINITE) {
-      if (depth + ++open > MAX_DEPTH) throw new Asn1Error('nested too deeply')
-      position = header.contentStart
+    const { tag, length, contentStart } = readHeader(source, position, limit)
+    if (tag === 0) {
+      if (length !== 0) throw new Asn1Error('malformed end of contents')
+      const closed = open.pop() ?? start
+      if (closed === position) noteEmpty(survey, position)
+      survey.ends.set(closed, position)
+      if (open.length === 0) return position
+      position = contentStart
+    } else if (length === INDEFINITE) {
+      open.push(contentStart)
+      if (depth + open.length > MAX_DEPTH) throw new Asn1Error('nested too deeply')
+      position = contentStart
     } else {
-      position = header.contentStart + header.length
+      if (length === 0) noteEmpty(survey, position)
+      position = contentStart + length
     }
   }
 }

@@ -32,7 +32,8 @@ export function element(tag: number, ...parts: readonly Part[]): Der {
   return { chunks: [header, ...chunks], length: header.length + length }
 }
 
-function headerOf(tag: number, length: number): Buffer {
+/** Identifier and definite length. */
+export function headerOf(tag: number, length: number): Buffer {
   if (length < 0x80) return Buffer.from([tag, length])
   const octets: number[] = []
   for (let left = length; left > 0; left = Math.floor(left / 256)) octets.unshift(left % 256)

@@ -2,25 +2,23 @@
 import { constants, sign, verify } from 'node:crypto'
 import type { KeyObject } from 'node:crypto'
 import { promisify } from 'node:util'
-import {
-  DIGESTS,
-  digestOfOid,
-  isSigningDigest,
-  MGF1_OID,
-  RSA_SIGNATURE_OID,
-  signatureOfOid,
-} from '../algorithms.ts'
+import { algorithmName } from '../algorithm-names.ts'
+import { DIGESTS, ECDSA_SIGNATURE_OIDS, MGF1_OID, RSA_SIGNATURE_OID, signatureOfOid } from '../algorithms.ts'
 import type { SignatureScheme, SigningDigest } from '../algorithms.ts'
 import type { BerElement } from '../asn1/reader.ts'
-import { contextTag, TAG } from '../asn1/tag.ts'
+import { TAG } from '../asn1/tag.ts'
 import { algorithmIdentifier, integer, NULL, sequence, tagged } from '../asn1/writer.ts'
 import type { Der } from '../asn1/writer.ts'
+import { prepareCertificate } from '../certificate.ts'
 import { ComposeError } from '../compose-error.ts'
 import { Refusal } from '../refusal.ts'
+import { isPssSignedBy, readPssParameters } from './pss.ts'
+import type { PssParameters } from './pss.ts'
 
 /** What a message or receipt is signed with. */
 export interface Signing {
   readonly algorithm: SigningDigest
+  /** The padding of an RSA signature. An EC key makes ECDSA signatures, whatever stands here. */
   readonly scheme: 'PKCS1' | 'PSS'
   /** The signer's, DER; it travels with the signature. */
   readonly certificate: Buffer
@@ -30,38 +28,59 @@ export interface Signing {
 export interface SignatureAlgorithm {
   readonly scheme: SignatureScheme
   readonly digest: SigningDigest
-  /** In bytes; only for PSS. */
-  readonly saltLength: number
+  /** Null for other schemes. */
+  readonly pss: PssParameters | null
 }
 
 /** Signs in the thread pool of libuv. */
 const signInPool = promisify<
   string,
   Buffer,
-  { key: KeyObject; padding: number; saltLength?: number },
+  { key: KeyObject; padding?: number; saltLength?: number },
   Buffer
 >(sign)
 
-/** @throws ComposeError when the key is not an RSA key */
-export async function signBytes(bytes: Buffer, { algorithm, scheme, privateKey }: Signing): Promise<Buffer> {
-  if (privateKey.asymmetricKeyType !== 'rsa') {
-    throw new ComposeError('signing with a key other than RSA is not supported')
+/** @throws ComposeError when the key is neither an RSA nor an EC key, counts for nothing, or cannot sign so */
+export async function signBytes(bytes: Buffer, signing: Signing): Promise<Buffer> {
+  const { algorithm, privateKey: key, certificate } = signing
+  const { unsound } = prepareCertificate(certificate)
+  if (unsound !== null) throw new ComposeError(`the certificate cannot sign: ${unsound}`)
+  const { node } = DIGESTS[algorithm]
+  const { padding } = VERIFICATION[schemeOf(signing)]
+  const options = padding === null ? { key } : { key, padding }
+  const salt = padding === constants.RSA_PKCS1_PSS_PADDING ? { saltLength: saltBytes(signing) } : {}
+  try {
+    return await signInPool(node, bytes, { ...options, ...salt })
+  } catch (thrown) {
+    throw new ComposeError(`nothing can be signed with the key and ${algorithm}`, { cause: thrown })
   }
-  const { node, bytes: saltLength } = DIGESTS[algorithm]
-  return scheme === 'PKCS1'
-    ? signInPool(node, bytes, { key: privateKey, padding: constants.RSA_PKCS1_PADDING })
-    : signInPool(node, bytes, { key: privateKey, padding: constants.RSA_PKCS1_PSS_PADDING, saltLength })
 }
 
-/** For PSS all parameters are written (RFC 4056 §2.2). */
-export function formatSignatureAlgorithm({ algorithm, scheme }: Signing): Der {
+/** As long as the digest (RFC 4055 §3.1), or as there is room for in a short key (RFC 8017 §9.1.1). */
+function saltBytes({ algorithm, privateKey }: Signing): number {
+  const { bytes } = DIGESTS[algorithm]
+  const { modulusLength = 0 } = privateKey.asymmetricKeyDetails ?? {}
+  return Math.min(bytes, Math.ceil((modulusLength - 1) / 8) - bytes - 2)
+}
+
+function schemeOf({ scheme, privateKey }: Signing): SignatureScheme {
+  const type = privateKey.asymmetricKeyType
+  if (type === 'ec') return 'ECDSA'
+  if (type !== 'rsa') throw new ComposeError('signing with a key other than RSA and EC is not supported')
+  return scheme
+}
+
+/** For PSS all parameters are written (RFC 4056 §2.2), for ECDSA there are none (RFC 5754 §3.3). */
+export function formatSignatureAlgorithm(signing: Signing): Der {
+  const { algorithm } = signing
+  const scheme = schemeOf(signing)
   if (scheme === 'PKCS1') return algorithmIdentifier(RSA_SIGNATURE_OID.PKCS1, NULL)
-  const { oid, bytes } = DIGESTS[algorithm]
-  const digest = algorithmIdentifier(oid, NULL)
+  if (scheme === 'ECDSA') return algorithmIdentifier(ECDSA_SIGNATURE_OIDS[algorithm])
+  const digest = algorithmIdentifier(DIGESTS[algorithm].oid, NULL)
   const parameters = sequence(
     tagged(0, digest),
     tagged(1, algorithmIdentifier(MGF1_OID, digest)),
-    tagged(2, integer(bytes)),
+    tagged(2, integer(saltBytes(signing))),
   )
   return algorithmIdentifier(RSA_SIGNATURE_OID.PSS, parameters)
 }
@@ -72,33 +91,12 @@ export function readSignatureAlgorithm(algorithm: BerElement, digest: SigningDig
   const oid = fields.next(TAG.OBJECT_IDENTIFIER).oid()
   const facts = signatureOfOid(oid)
   if (facts === null)
-    throw new Refusal('authentication-failed', `signature algorithm ${oid} is not supported`)
+    throw new Refusal('authentication-failed', `signature algorithm ${algorithmName(oid)} is not supported`)
   if (facts.digest !== null && facts.digest !== digest) {
     throw new Refusal('authentication-failed', 'the signature names two different digests')
   }
-  if (facts.scheme !== 'PSS') return { scheme: facts.scheme, digest, saltLength: 0 }
-  return { scheme: 'PSS', digest, saltLength: readPssSaltLength(fields.optional(TAG.SEQUENCE), digest) }
-}
-
-/** RSASSA-PSS-params (RFC 8017 A.2.3), with SHA-1 and a salt of 20 bytes where nothing is said. */
-function readPssSaltLength(parameters: BerElement | null, digest: SigningDigest): number {
-  let named = digestOfOid(DIGESTS.SHA1.oid)
-  let mask = named
-  let saltLength: number = DIGESTS.SHA1.bytes
-  for (const parameter of parameters?.children() ?? []) {
-    const value = parameter.children().next()
-    if (parameter.tag === contextTag(2, 'constructed')) saltLength = value.smallInteger()
-    if (parameter.tag === contextTag(0, 'constructed')) named = digestOfOid(value.children().next().oid())
-    if (parameter.tag === contextTag(1, 'constructed')) {
-      const mgf = value.children()
-      mgf.next(TAG.OBJECT_IDENTIFIER)
-      mask = digestOfOid(mgf.next(TAG.SEQUENCE).children().next().oid())
-    }
-  }
-  if (named === null || !isSigningDigest(named) || named !== digest || mask !== digest || saltLength < 0) {
-    throw new Refusal('authentication-failed', 'PSS with two different digests is not supported')
-  }
-  return saltLength
+  if (facts.scheme !== 'PSS') return { scheme: facts.scheme, digest, pss: null }
+  return { scheme: 'PSS', digest, pss: readPssParameters(fields.optional(TAG.SEQUENCE), digest) }
 }
 
 /** How node:crypto verifies each scheme, and the kinds of keys that may make it. */
@@ -111,15 +109,18 @@ const VERIFICATION = {
 /** Whether the signature over the bytes is of this key; a key of another kind never is. */
 export function isSignedBy(
   key: KeyObject,
-  { scheme, digest, saltLength }: SignatureAlgorithm,
+  { scheme, digest, pss }: SignatureAlgorithm,
   bytes: Buffer,
   signature: Buffer,
 ): boolean {
   const { keys, padding } = VERIFICATION[scheme]
   if (!keys.some((kind) => kind === key.asymmetricKeyType)) return false
-  const salt = scheme === 'PSS' ? { saltLength } : {}
+  const salt = pss === null ? {} : { saltLength: pss.saltLength }
   const options = padding === null ? { key } : { key, padding, ...salt }
   try {
+    if (pss !== null && pss.maskDigest !== digest) {
+      return isPssSignedBy(key, { ...pss, digest, bytes, signature })
+    }
     return verify(DIGESTS[digest].node, bytes, options, signature)
   } catch {
     return false

@@ -1,4 +1,5 @@
 /** SignedData (RFC 5652 §5) with one signer and signed attributes. */
+import { Asn1Error } from '../asn1/asn1-error.ts'
 import type { BerElement } from '../asn1/reader.ts'
 import { CONSTRUCTED, contextTag, TAG } from '../asn1/tag.ts'
 import {
@@ -14,6 +15,7 @@ import {
   toBuffer,
 } from '../asn1/writer.ts'
 import type { Part } from '../asn1/writer.ts'
+import { algorithmName } from '../algorithm-names.ts'
 import { DIGESTS, digestOfOid, isSigningDigest } from '../algorithms.ts'
 import type { SigningDigest } from '../algorithms.ts'
 import { prepareCertificate } from '../certificate.ts'
@@ -26,6 +28,8 @@ import { formatSignatureAlgorithm, readSignatureAlgorithm, signBytes } from './s
 import type { SignatureAlgorithm, Signing } from './signature.ts'
 
 const MAX_ATTRIBUTES = 64
+/** More than the chain of a certificate has. */
+const MAX_CARRIED = 16
 
 /** What a SignedData says, before anything of it is verified. */
 export interface SignedData {
@@ -37,6 +41,8 @@ export interface SignedData {
   readonly signedAttributes: Buffer
   readonly signatureAlgorithm: SignatureAlgorithm
   readonly signature: Buffer
+  /** The certificates that travel along, DER, as far as they are looked at: they make nothing genuine. */
+  readonly carried: readonly Buffer[]
   /** The content of an opaque signature; null for a detached one. */
   readonly content: Buffer | null
 }
@@ -84,8 +90,12 @@ function attribute(oid: string, value: Part): Part {
   return sequence(objectIdentifier(oid), setOf(value))
 }
 
+/** What a SignerInfo says. */
+export type SignerFacts = Omit<SignedData, 'carried' | 'content'>
+
 /**
- * Reads a SignedData. Certificates inside are passed over: only those of the partner's profile count.
+ * Reads a SignedData. Of certificates only those of the partner's profile count, not those inside. Attributes that are
+ * not signed are passed over.
  * @throws Refusal `authentication-failed` unless there is one signer whose attributes hold what they must;
  *   Asn1Error
  */
@@ -96,23 +106,49 @@ export function readSignedData(content: BerElement): SignedData {
   const encapsulated = fields.next(TAG.SEQUENCE).children()
   const contentType = encapsulated.next(TAG.OBJECT_IDENTIFIER).oid()
   const encapsulatedContent = encapsulated.optional(contextTag(0, 'constructed'))
-  fields.optional(contextTag(0, 'constructed'))
+  const carried = readCarried(fields.optional(contextTag(0, 'constructed')))
   fields.optional(contextTag(1, 'constructed'))
-  const signers = fields.next(TAG.SET).children()
+  const signer = readSigners(fields.next(TAG.SET), contentType)
+  return { ...signer, carried, content: encapsulatedContent?.children().next().octets() ?? null }
+}
+
+/** The first of the CertificateSet, as what they are (RFC 5652 §10.2.2); nothing depends on others, or on broken ones. */
+export function readCarried(certificates: BerElement | null): readonly Buffer[] {
+  const carried: Buffer[] = []
+  try {
+    for (const each of certificates?.children() ?? []) {
+      if (each.tag === TAG.SEQUENCE) carried.push(each.raw)
+      if (carried.length === MAX_CARRIED) break
+    }
+  } catch (thrown) {
+    if (!(thrown instanceof Asn1Error)) throw thrown
+  }
+  return carried
+}
+
+/**
+ * Reads the SignerInfos over content of a type.
+ * @throws Refusal `authentication-failed`, Asn1Error
+ */
+export function readSigners(signerInfos: BerElement, contentType: string): SignerFacts {
+  const signers = signerInfos.children()
   if (signers.atEnd) throw new Refusal('authentication-failed', 'the signature has no signer')
   const signer = readSignerInfo(signers.next(TAG.SEQUENCE), contentType)
   if (!signers.atEnd) throw new Refusal('authentication-failed', 'the signature has more than one signer')
-  return { ...signer, content: encapsulatedContent?.children().next().octets() ?? null }
+  return signer
 }
 
-function readSignerInfo(signerInfo: BerElement, contentType: string): Omit<SignedData, 'content'> {
+function readSignerInfo(signerInfo: BerElement, contentType: string): SignerFacts {
   const fields = signerInfo.children()
   fields.next(TAG.INTEGER)
   const signer = readCertificateIdentifier(fields.next())
   const digestOid = fields.next(TAG.SEQUENCE).children().next(TAG.OBJECT_IDENTIFIER).oid()
   const digestAlgorithm = digestOfOid(digestOid)
   if (digestAlgorithm === null || !isSigningDigest(digestAlgorithm)) {
-    throw new Refusal('authentication-failed', `the signature's digest ${digestOid} is not supported`)
+    throw new Refusal(
+      'authentication-failed',
+      `the signature's digest ${algorithmName(digestOid)} is not supported`,
+    )
   }
   const attributes = fields.optional(contextTag(0, 'constructed'))
   // Without attributes, those of another signature could be passed off as content (RFC 5652 §11.1).

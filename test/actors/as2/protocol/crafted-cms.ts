@@ -3,6 +3,7 @@ import { constants, createHash, publicEncrypt, sign } from 'node:crypto'
 import { deflateSync } from 'node:zlib'
 import {
   algorithmIdentifier,
+  bitString,
   element,
   integer,
   NULL,
@@ -26,6 +27,14 @@ export const OID = {
   messageDigest: '1.2.840.113549.1.9.4',
   sha256: '2.16.840.1.101.3.4.2.1',
   rsa: '1.2.840.113549.1.1.1',
+  sha1: '1.3.14.3.2.26',
+  mgf1: '1.2.840.113549.1.1.8',
+  sha1WithRsa: '1.2.840.113549.1.1.5',
+  sha256WithRsa: '1.2.840.113549.1.1.11',
+  pss: '1.2.840.113549.1.1.10',
+  ecPublicKey: '1.2.840.10045.2.1',
+  stdDhSha256: '1.3.132.1.11.1',
+  aes128Wrap: '2.16.840.1.101.3.4.1.5',
   ecdsaWithSha256: '1.2.840.10045.4.3.2',
   tripleDes: '1.2.840.113549.3.7',
   aes256Cbc: '2.16.840.1.101.3.4.1.42',
@@ -71,27 +80,62 @@ export function signerInfo(
   signed: readonly Part[] | Buffer,
   oid: string = OID.rsa,
 ): Part {
-  const bytes = Buffer.isBuffer(signed) ? signed : toBuffer(setOf(...signed))
-  const attributes = Buffer.isBuffer(signed)
-    ? []
-    : [element(0xa0, ...signed.map(toBuffer).toSorted((a, b) => a.compare(b)))]
+  const bytes = Buffer.isBuffer(signed) ? signed : signedBytes(signed)
+  return signerInfoOf(signer, {
+    attributes: Buffer.isBuffer(signed) ? [] : signed,
+    algorithm: oid === OID.rsa ? algorithmIdentifier(oid, NULL) : algorithmIdentifier(oid),
+    signature: sign('sha256', bytes, signer.privateKey),
+  })
+}
+
+/** The bytes under a signature with attributes. */
+export function signedBytes(attributes: readonly Part[]): Buffer {
+  return toBuffer(setOf(...attributes))
+}
+
+/** A SignerInfo with whatever a test wants in it. */
+export function signerInfoOf(
+  signer: TestCertificate,
+  {
+    attributes,
+    digest = OID.sha256,
+    algorithm,
+    signature,
+  }: {
+    readonly attributes: readonly Part[]
+    readonly digest?: string
+    readonly algorithm: Part
+    readonly signature: Buffer
+  },
+): Part {
+  const sorted = attributes.map(toBuffer).toSorted((a, b) => a.compare(b))
   return sequence(
     integer(1),
     prepareCertificate(signer.certificate).issuerAndSerialNumber,
-    algorithmIdentifier(OID.sha256, NULL),
-    ...attributes,
-    oid === OID.rsa ? algorithmIdentifier(oid, NULL) : algorithmIdentifier(oid),
-    octetString(sign('sha256', bytes, signer.privateKey)),
+    algorithmIdentifier(digest, NULL),
+    ...(attributes.length === 0 ? [] : [element(0xa0, ...sorted)]),
+    algorithm,
+    octetString(signature),
   )
 }
 
 /** SignedData, with the content inside or (null) detached. */
 export function signedData(content: Buffer | null, ...signerInfos: Part[]): Buffer {
+  return signedDataWith([], content, ...signerInfos)
+}
+
+/** The same with certificates (DER) inside. */
+export function signedDataWith(
+  certificates: readonly Buffer[],
+  content: Buffer | null,
+  ...signerInfos: Part[]
+): Buffer {
   const encapsulated = content === null ? [] : [tagged(0, octetString(content))]
   const data = sequence(
     integer(1),
     setOf(algorithmIdentifier(OID.sha256)),
     sequence(objectIdentifier(OID.data), ...encapsulated),
+    ...(certificates.length === 0 ? [] : [tagged(0, ...certificates)]),
     setOf(...signerInfos),
   )
   return contentInfo(OID.signedData, data)
@@ -119,6 +163,15 @@ export function recipientInfo(recipient: TestCertificate, keyBytes: Buffer): Par
   )
 }
 
+/** A recipient by key agreement, known by a key identifier. */
+const SOMEBODY_ELSE = tagged(
+  1,
+  integer(3),
+  tagged(0, tagged(1, algorithmIdentifier(OID.ecPublicKey), bitString(Buffer.alloc(65, 4)))),
+  algorithmIdentifier(OID.stdDhSha256, algorithmIdentifier(OID.aes128Wrap)),
+  sequence(sequence(tagged(0, octetString(Buffer.alloc(20, 7))), octetString(Buffer.alloc(24)))),
+)
+
 /**
  * EnvelopedData of indefinite lengths and chunked content. A recipient by key agreement, which is not ours,
  * stands first.
@@ -127,9 +180,8 @@ export function envelopedData(
   recipient: Part,
   { oid, parameters, ciphertext }: { oid: string; parameters: Part; ciphertext: Buffer },
 ): Buffer {
-  const other = tagged(1, integer(3))
   const algorithm = algorithmIdentifier(oid, parameters)
   const info = indefinite(0x30, objectIdentifier(OID.data), algorithm, chunked(0xa0, ciphertext))
-  const data = indefinite(0x30, integer(2), element(0x31, other, recipient), info)
+  const data = indefinite(0x30, integer(2), element(0x31, SOMEBODY_ELSE, recipient), info)
   return indefinite(0x30, objectIdentifier(OID.envelopedData), indefinite(0xa0, data))
 }

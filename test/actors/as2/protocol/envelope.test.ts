@@ -1,6 +1,6 @@
 import t from 'tap'
 import { readEnvelope } from '../../../../actors/as2/protocol/envelope.ts'
-import type { HeaderList } from '../../../../actors/as2/protocol/headers.ts'
+import type { HeaderList } from '../../../../runtime/mime/headers.ts'
 
 const PARTIES: HeaderList = [
   ['as2-from', '"My \\"Company\\""'],
@@ -14,6 +14,7 @@ t.test('The parties, the identifier and the subject are read before anything els
       as2From: 'My "Company"',
       as2To: 'Partner#1',
       messageId: '<a b@c>',
+      hasInvalidId: false,
       subject: 'M=C3=A4rz März',
       receiptRequest: null,
     },
@@ -28,10 +29,17 @@ t.test('A message without parties, or with contradicting ones, cannot be answere
   t.throws(() => readEnvelope([['AS2-From', 'a']]), refused)
   t.throws(() => readEnvelope([...PARTIES, ['AS2-To', 'another']]), refused)
   t.doesNotThrow(() => readEnvelope([...PARTIES, ['AS2-To', 'Partner#1']]), 'repeated, the same')
-  t.throws(() => readEnvelope([...PARTIES, ['Message-ID', 'x'.repeat(999)]]), {
-    name: 'Refusal',
-    modifier: 'invalid-message-id',
-  })
+  t.end()
+})
+
+t.test('A Message-ID that no receipt can repeat is told, and not used', (t) => {
+  for (const id of ['x'.repeat(999), '<tes\u00e9@acme>']) {
+    t.match(readEnvelope([...PARTIES, ['Message-ID', id]]), { messageId: null, hasInvalidId: true })
+  }
+  for (const id of ['x'.repeat(998), 'no brackets', '<a b@c d>', '<"q"@[1.2.3.4]>']) {
+    t.match(readEnvelope([...PARTIES, ['Message-ID', id]]), { messageId: id, hasInvalidId: false })
+  }
+  t.match(readEnvelope(PARTIES), { messageId: null, hasInvalidId: false })
   t.end()
 })
 

@@ -4,9 +4,10 @@ import {
   formatDisposition,
   isPositive,
   parseDisposition,
+  PROCESSED,
 } from '../../../../actors/as2/protocol/disposition.ts'
-import { decodeHeaderText, encodeHeaderText } from '../../../../actors/as2/protocol/header-text.ts'
-import { HeaderFields, parseHeaderBlock } from '../../../../actors/as2/protocol/headers.ts'
+import { decodeHeaderText, encodeHeaderText } from '../../../../runtime/mime/header-text.ts'
+import { HeaderFields, parseHeaderBlock } from '../../../../runtime/mime/headers.ts'
 import {
   formatAs2Name,
   isMessageId,
@@ -15,7 +16,7 @@ import {
   sameMessageId,
 } from '../../../../actors/as2/protocol/identifiers.ts'
 import { formatMic, micEquals, micOf, parseMic } from '../../../../actors/as2/protocol/mic.ts'
-import { fileNameOf, formatAttachment, parseParameters } from '../../../../actors/as2/protocol/parameters.ts'
+import { fileNameOf, formatAttachment, parseParameters } from '../../../../runtime/mime/parameters.ts'
 import { REFUSALS, dispositionOf } from '../../../../actors/as2/protocol/refusal.ts'
 
 t.test('AS2 names are quoted only when a space, a quote or a backslash occurs', (t) => {
@@ -111,6 +112,45 @@ t.test('Text of any Unicode survives a header', (t) => {
   t.end()
 })
 
+const WIDE = ['a', ' ', '"', 'é', '€', '😀']
+
+t.test('A line of a header has at most 998 octets: a text is cut at a whole character', (t) => {
+  const texts = fc.string({ unit: fc.constantFrom(...WIDE), minLength: 200, maxLength: 1_500 })
+  fc.assert(
+    fc.property(texts, (text) => {
+      const field = encodeHeaderText(text)
+      const read = decodeHeaderText(field)
+      const isWhole = read.isWellFormed() && text.startsWith(read)
+      return isWhole && `Subject: ${field}`.length <= 998 && read.length > 150
+    }),
+    { examples: [['€'.repeat(500)], ['x'.repeat(2_000)], ['😀'.repeat(1_000)], [`${'x'.repeat(988)} y`]] },
+  )
+  t.end()
+})
+
+t.test('A file name that is too long for a line is cut at a whole character, before its ending', (t) => {
+  const names = fc.string({ unit: fc.constantFrom(...WIDE), minLength: 200, maxLength: 1_500 })
+  fc.assert(
+    fc.property(names, fc.constantFrom('', '.edi', '.édi'), (name, ending) => {
+      const field = formatAttachment(`${name}${ending}`)
+      const read = fileNameOf(field, null) ?? ''
+      const start = read.slice(0, read.length - ending.length)
+      const isWhole = read.isWellFormed() && name.startsWith(start) && read.endsWith(ending)
+      return isWhole && `Content-Disposition: ${field}`.length <= 998 && read.length > 60
+    }),
+    {
+      examples: [
+        ['€'.repeat(500), '.edi'],
+        ['x'.repeat(2_000), ''],
+        ['😀'.repeat(1_000), '.édi'],
+      ],
+    },
+  )
+  const longest = `${'ö'.repeat(125)}.edi`
+  t.equal(fileNameOf(formatAttachment(longest), null), longest, 'what a record can hold is not cut')
+  t.end()
+})
+
 t.test('Headers are found in any case, folded, and with tabs', (t) => {
   const block = parseHeaderBlock(Buffer.from('content-TYPE:\ttext/plain;\r\n\tcharset=x\nA : b\r\n\r\nbody'))
   t.equal(block?.fields.get('content-type'), 'text/plain; charset=x')
@@ -139,6 +179,10 @@ t.test('A MIC is read in every spelling, folded too', (t) => {
   for (const name of ['sha256', 'SHA-256', 'sha2_256', 'sha2-256']) {
     t.same(parseMic(`${sha256.value}, ${name}`), sha256)
   }
+  for (const name of ['SHA1withRSA', 'sha1WithRSAEncryption', 'sha1 (x)', 'sha1;', '(a (b) \\) c)sha1'])
+    t.same(parseMic(`${sha1.value}, ${name}`), sha1, name)
+  t.same(parseMic(`(the MIC, as asked for) ${sha256.value}, SHA256withECDSA`), sha256)
+  t.equal(parseMic(`${sha1.value}, sha1 (x`), null, 'no comment, since it has no end')
   t.same(parseMic(sha256.value), sha256, 'without an algorithm')
   t.same(parseMic(`${micOf('MD5', Buffer.from('x')).value}, rsa-md5`)?.algorithm, 'MD5')
   t.equal(parseMic(`${sha1.value}, sha256`), null, 'a value of another length')
@@ -157,6 +201,14 @@ t.test('Dispositions are read as they are seen in the wild', (t) => {
   t.same(parseDisposition(`${mode} ; Processed / Error:x`), error('x'))
   t.same(parseDisposition('processed/Error: x'), error('x'), 'without a mode')
   t.same(parseDisposition(`${mode}; processed/superseded`), error('superseded'))
+  t.same(parseDisposition(`${mode} (by a; b); processed (all fine)`), PROCESSED)
+  t.same(parseDisposition(`${mode}; processed;`), PROCESSED)
+  t.same(parseDisposition('processed ;'), PROCESSED)
+  t.same(parseDisposition(`${mode}; processed (see) /error: x (y)`), error('x'))
+  t.equal(parseDisposition(`${mode}; processed (all fine`), null, 'no comment, since it has no end')
+  t.same(parseDisposition(`${mode}; processed/error: x :)`), error('x :)'))
+  t.same(parseDisposition(`${mode}; processed${' '.repeat(2_000)}/error: x`), error('x'), 'however far away')
+  t.equal(parseDisposition(`${mode}; processed; failed`), null)
   t.equal(parseDisposition(`${mode}; displayed`), null)
   t.equal(parseDisposition(''), null)
   const positive = (field: string): boolean | null => {

@@ -3,7 +3,7 @@ import t from 'tap'
 import { octetString } from '../../../../actors/as2/protocol/asn1/writer.ts'
 import { composeMessage } from '../../../../actors/as2/protocol/compose.ts'
 import type { Outgoing } from '../../../../actors/as2/protocol/compose.ts'
-import type { HeaderList } from '../../../../actors/as2/protocol/headers.ts'
+import type { HeaderList } from '../../../../runtime/mime/headers.ts'
 import { readMessage } from '../../../../actors/as2/protocol/read.ts'
 import type { Incoming } from '../../../../actors/as2/protocol/read.ts'
 import { composeReceipt, readReceipt } from '../../../../actors/as2/protocol/receipt.ts'
@@ -219,8 +219,9 @@ t.test('Whatever fails inside an encrypted message is told alike', async (t) => 
     ...MESSAGE,
     encryption: { ...encryption, certificate: stranger.certificate },
   })
-  const badSignature = await composeMessage({ ...MESSAGE, signature: { ...signature, ...stranger } })
-  const unsigned = await composeMessage({ ...MESSAGE, signature: null })
+  const named = { ...stranger, certificate: sender.certificate }
+  const badSignature = await composeMessage({ ...MESSAGE, signature: { ...signature, ...named } })
+  const unsigned = await composeMessage({ ...MESSAGE, content: Buffer.from([0]), signature: null })
   const wrongKey = envelope(Buffer.alloc(256, 7))
   const noKey = envelope(Buffer.alloc(3))
   const shortKey = envelope(encryptedKey(receiver, Buffer.alloc(16)))
@@ -246,7 +247,7 @@ t.test('Whatever fails inside an encrypted message is told alike', async (t) => 
   t.equal(refusals[0]?.reason, refusals[4]?.reason, 'not even the operator is told padding from key')
   t.equal(refusals[4]?.reason, refusals[5]?.reason)
   t.equal(refusals[4]?.reason, refusals[6]?.reason)
-  t.match(refusals[2]?.reason, 'signature', 'but a wrong certificate is')
+  t.match(refusals[2]?.reason, 'signature', 'but a wrong key is')
 })
 
 /** EnvelopedData for the receiver with the given bytes in place of the encrypted key. */

@@ -1,12 +1,19 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { PROCESSED } from '../../../../actors/as2/protocol/disposition.ts'
-import { micOf } from '../../../../actors/as2/protocol/mic.ts'
-import { composeReceipt, isReceipt, readReceipt } from '../../../../actors/as2/protocol/receipt.ts'
+import { formatMic, micOf } from '../../../../actors/as2/protocol/mic.ts'
+import {
+  claimedMessageId,
+  composeReceipt,
+  isReceipt,
+  readReceipt,
+} from '../../../../actors/as2/protocol/receipt.ts'
 import type { OutgoingReceipt } from '../../../../actors/as2/protocol/receipt.ts'
 import { dispositionOf, REFUSALS } from '../../../../actors/as2/protocol/refusal.ts'
 import type { RefusalModifier } from '../../../../actors/as2/protocol/refusal.ts'
 import { makeCertificate } from '../../../support/certificates.ts'
+import { signedData } from './crafted-cms.ts'
+import { opaqueSigned, receiptWithin } from './opaque-signed.ts'
 
 const partner = makeCertificate({ commonName: 'Partner' })
 const stranger = makeCertificate({ commonName: 'Stranger' })
@@ -35,10 +42,12 @@ t.test('A signed receipt says what happened to which message', async (t) => {
   )
   t.same(await readReceipt({ headers, body, signers }), {
     signed: true,
+    signer: partner.certificate,
     disposition: PROCESSED,
     dispositionText: 'automatic-action/MDN-sent-automatically; processed',
     originalMessageId: '<1@sender>',
     mic: SIGNED.mic,
+    unreadableMic: null,
     messageId: '<mdn@receiver>',
     text: 'The message was received.',
   })
@@ -95,6 +104,43 @@ t.test('A forged receipt is refused', async (t) => {
     name: 'Refusal',
     modifier: 'integrity-check-failed',
   })
+})
+
+t.test('A receipt within its signature is read as one beside it', async (t) => {
+  const made = await composeReceipt({ ...SIGNED, signature: null })
+  const { headers, body } = receiptWithin(made, partner)
+  const spellings = [headers, [['content-type', 'Application/X-PKCS7-MIME']]] as const
+  for (const each of spellings) {
+    for (const sent of [body, Buffer.from(body.toString('base64').replace(/(.{64})/g, '$1\r\n'))]) {
+      t.ok(isReceipt(each, sent))
+      t.equal(claimedMessageId(each, sent), '<1@sender>')
+      t.match(await readReceipt({ headers: each, body: sent, signers }), {
+        signed: true,
+        signer: partner.certificate,
+        disposition: PROCESSED,
+        originalMessageId: '<1@sender>',
+        mic: SIGNED.mic,
+      })
+    }
+  }
+  const read = (given: typeof made, by = signers) => readReceipt({ ...given, signers: by })
+  const notOurs = { name: 'Refusal', modifier: 'authentication-failed' }
+  await t.rejects(read({ headers, body }, [stranger.certificate]), notOurs)
+  const altered = Buffer.from(body.toString('latin1').replace('<1@sender>', '<2@sender>'), 'latin1')
+  await t.rejects(read({ headers, body: altered }), { name: 'Refusal', modifier: 'integrity-check-failed' })
+  const noReceipt = { name: 'Refusal', modifier: 'unexpected-processing-error' }
+  for (const other of [
+    signedData(null),
+    Buffer.from('rubbish'),
+    opaqueSigned(Buffer.from('x'), partner).body,
+  ]) {
+    await t.rejects(read({ headers, body: other }), { name: 'Refusal' })
+    t.notOk(isReceipt(headers, other))
+    t.equal(claimedMessageId(headers, other), null)
+  }
+  const enveloped = [['Content-Type', 'application/pkcs7-mime; smime-type=enveloped-data']] as const
+  t.notOk(isReceipt(enveloped, body), 'what says that it is encrypted is not looked into')
+  await t.rejects(read({ headers: enveloped, body }), noReceipt)
 })
 
 t.test('Receipts are read as they are seen in the wild', async (t) => {
@@ -160,6 +206,49 @@ t.test('An answer that is no receipt is refused', async (t) => {
   }
   t.notOk(isReceipt([['Content-Type', 'text/plain']], Buffer.from('x')))
   t.notOk(isReceipt([['Content-Type', 'multipart/signed']], Buffer.from('x')))
+})
+
+t.test('A receipt that contradicts itself proves nothing, repeated or in another order', async (t) => {
+  const mics = ['one', 'other'].map((content) => formatMic(micOf('SHA256', Buffer.from(content))))
+  const said: Readonly<Record<string, readonly string[]>> = {
+    Disposition: ['x; processed', 'x; processed/error: decryption-failed'],
+    'Received-content-MIC': mics,
+    'Original-Message-ID': ['<1@sender>', '<2@sender>'],
+  }
+  const fieldsOf = (name: string, values: readonly string[]): string[] =>
+    Object.entries(said).flatMap(([field, [first = '']]) =>
+      (field === name ? values : [first]).map((value) => `${field}: ${value}`),
+    )
+  const report = (...notifications: readonly (readonly string[])[]): Buffer =>
+    Buffer.from(
+      `${notifications
+        .map(
+          (fields) =>
+            `--b\r\nContent-Type: message/disposition-notification\r\n\r\n${fields.join('\r\n')}\r\n`,
+        )
+        .join('')}--b--\r\n`,
+    )
+  const headers = [['Content-Type', 'multipart/report; boundary=b']] as const
+  const read = (body: Buffer) => readReceipt({ headers, body, signers: [] })
+  const refusal = { name: 'Refusal', modifier: 'unexpected-processing-error' }
+  for (const [name, values] of Object.entries(said)) {
+    const reason = new RegExp(`the receipt has ${name} with different values`, 'i')
+    for (const order of [values, values.toReversed(), [values[0] ?? '', ...values]]) {
+      await t.rejects(read(report(fieldsOf(name, order))), { ...refusal, reason }, name)
+    }
+    const [first = ''] = values
+    t.match(await read(report(fieldsOf(name, [first, first]))), {
+      disposition: PROCESSED,
+      originalMessageId: '<1@sender>',
+      mic: { algorithm: 'SHA256' },
+    })
+  }
+  const one = fieldsOf('', [])
+  await t.rejects(read(report(one, one)), { ...refusal, reason: /more than one disposition notification/ })
+  const contradicting = report(fieldsOf('Disposition', said['Disposition'] ?? []))
+  t.equal(claimedMessageId(headers, contradicting), '<1@sender>', 'what it is for is known all the same')
+  const ofTwo = report(fieldsOf('Original-Message-ID', said['Original-Message-ID'] ?? []))
+  t.equal(claimedMessageId(headers, ofTwo), null, 'unless it says two')
 })
 
 t.test('A receipt cannot be made to carry another header', async (t) => {

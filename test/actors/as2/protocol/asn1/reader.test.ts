@@ -81,7 +81,7 @@ t.test('Indefinite lengths and constructed octet strings are read as BER allows'
   const fields = element.children()
   const text = fields.next()
   t.equal(text.octets().toString(), 'abcd')
-  t.equal(text.octetChunks().length, 3)
+  t.same(text.octetChunks(), [Buffer.from('abcd')], 'small pieces are put together')
   t.equal(fields.next().smallInteger(), 5)
   t.ok(fields.atEnd)
   t.end()
@@ -123,9 +123,34 @@ t.test('Depth is bounded, with definite and with indefinite lengths', (t) => {
   t.end()
 })
 
-t.test('The number of elements is bounded', (t) => {
-  const many = Buffer.concat([hex('2480'), Buffer.alloc(12_000_000, hex('0400'))])
-  t.throws(() => new BerReader(many).next(), { message: 'too many elements' })
+t.test('The number of empty elements is bounded, wherever they are', (t) => {
+  const empty = Buffer.alloc(12_000_000, hex('0400'))
+  const indefinite = Buffer.concat([hex('2480'), empty, hex('0000')])
+  t.throws(() => new BerReader(indefinite).next(), { message: 'too many elements' })
+  const nested = Buffer.concat([hex('2480'), Buffer.alloc(12_000_000, hex('24800000')), hex('0000')])
+  t.throws(() => new BerReader(nested).next(), { message: 'too many elements' })
+  const definite = new BerReader(Buffer.concat([hex('2483b71b00'), empty])).next()
+  t.throws(() => definite.octets(), { message: 'too many elements' })
+  const zeros = new BerReader(Buffer.concat([hex('3083b71b00'), Buffer.alloc(12_000_000)])).next()
+  t.throws(() => [...zeros.children()], { message: 'too many elements' })
+  t.end()
+})
+
+t.test('Octets in a million pieces of one each are read, however many indefinite lengths are around', (t) => {
+  let bytes = Buffer.alloc(3_000_000, hex('04012e'))
+  for (let level = 0; level < 20; level++) bytes = Buffer.concat([hex('2480'), bytes, hex('0000')])
+  const element = new BerReader(bytes).next()
+  t.equal(element.end, bytes.length)
+  t.ok(element.octets().equals(Buffer.alloc(1_000_000, '.')))
+  t.ok(element.octetChunks().length < 1_000, 'they are put together')
+  t.end()
+})
+
+t.test('Few empty elements stay few, however often they are read', (t) => {
+  const element = new BerReader(
+    Buffer.concat([hex('2480'), Buffer.alloc(20_000, hex('0400')), hex('0000')]),
+  ).next()
+  for (let turn = 0; turn < 10; turn++) t.equal(element.octets().length, 0)
   t.end()
 })
 
