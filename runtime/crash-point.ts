@@ -58,11 +58,22 @@ export const CRASH_POINTS = [
   'file-writer.marked-naming',
   'file-writer.renamed',
   'file-writer.published',
+  // Of a message with several files.
+  'file-writer.files-written',
+  'file-writer.file-published',
   'file-writer.traces-removed',
+  // A receipt comes by itself, or is sent so.
+  'receipt-intake.expected',
+  'receipt-intake.taken',
+  'receipt-dispatch.claimed',
+  'receipt-dispatch.sent',
+  'receipt-dispatch.settled',
+  'receipt-dispatch.ordered-again',
   // The clock.
   'clock.ticked',
   'clock.reclaimed',
   'clock.overdue-failed',
+  'clock.receipts-expired',
   'clock.stalled',
   'clock.announced',
 ] as const

@@ -1,6 +1,7 @@
 import type { Pool } from 'pg'
 import { crashPoint } from '../../runtime/crash-point.ts'
 import type { Log } from '../../runtime/log.ts'
+import { expireReceipts } from '../receipts/receipt-dispatches.ts'
 import { announceWaiting, failOverdue, reclaim, stallWaiting, tick } from '../sql/maintain.ts'
 
 const ROUND_MS = 1_000
@@ -20,7 +21,7 @@ export interface ExchangeClockOptions {
 
 /**
  * One round of the exchange's clock, on one of the nodes: lets exchange time go on, takes back claims whose lease has
- * ended, fails deliveries whose receipt is overdue, stalls what no target takes, and announces what waits. It knows only
+ * ended, fails deliveries whose receipt is overdue, ends what is owed and nobody took, stalls what no target takes, and announces what waits. It knows only
  * what the database says, by the time that is kept there, so it may end at any time and lose nothing. Each step commits
  * by itself and holds nothing afterwards: a node that hangs between them is in nobody's way. Answers the milliseconds
  * until the next round.
@@ -38,6 +39,9 @@ export async function clockRound(options: ExchangeClockOptions): Promise<number>
   const overdue = await failOverdue(pool)
   if (overdue > 0) crashPoint('clock.overdue-failed')
   if (overdue > 0) log.warn({ deliveries: overdue }, 'no receipt came by its deadline')
+  const expired = await expireReceipts(pool)
+  if (expired > 0) crashPoint('clock.receipts-expired')
+  if (expired > 0) log.warn({ receipts: expired }, 'no partner took receipts that are owed')
   const stalled = await stallWaiting(pool, maxAnnouncements)
   if (stalled > 0) crashPoint('clock.stalled')
   if (stalled > 0) log.warn({ deliveries: stalled }, 'no target took what was announced')

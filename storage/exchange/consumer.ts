@@ -191,6 +191,7 @@ export class Consumer {
     const facts = { message: delivery.message_id, delivery: delivery.id, state: result.outcome.state }
     if (!held) return context.log.warn(facts, 'the claim was lost before it was settled')
     if (result.outcome.state === 'delivered') context.log.debug(facts, 'delivered')
+    else if (result.outcome.state === 'awaiting_ack') context.log.debug(facts, 'sent, its receipt is to come')
     else context.log.warn({ ...facts, ...result.outcome }, 'not delivered')
     if (result.outcome.state !== 'delivered' && result.outcome.state !== 'failed') return
     await finished?.(delivery).catch((error: unknown) =>

@@ -31,6 +31,15 @@ export function outcomeOfFailure(
   const isLast = attempts >= policy.retry_max_attempts && !isStoreUnavailable(error)
   if (error instanceof PermanentFailure || isDamage(error) || isLast)
     return { state: 'failed', error: message }
+  return { state: 'retrying', error: message, delaySeconds: delaySeconds(attempts, policy, random) }
+}
+
+/** The wait after so many failed attempts; see `outcomeOfFailure`. */
+export function delaySeconds(
+  attempts: number,
+  policy: Omit<RetryPolicy, 'retry_max_attempts'>,
+  random: number,
+): number {
   const full = Math.min(policy.retry_max_seconds, policy.retry_initial_seconds * 2 ** (attempts - 1))
-  return { state: 'retrying', error: message, delaySeconds: full * (0.5 + random / 2) }
+  return full * (0.5 + random / 2)
 }

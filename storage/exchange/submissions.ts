@@ -64,10 +64,38 @@ export class Submissions {
   }
 
   /**
-   * Commits the message with its delivery. Throws a validation failure on `from`, `to` or `target`, and CONFLICT for a
+   * Commits the message of one file, or of several, with its delivery. Throws a validation failure on `from`, `to` or `target`, and CONFLICT for a
    * key that belongs to another message.
    */
-  async send(file: TakenFile, submission: Submission, log: Pick<Log, 'warn'>): Promise<SubmittedMessage> {
+  async send(
+    files: readonly TakenFile[],
+    submission: Submission,
+    log: Pick<Log, 'warn'>,
+  ): Promise<SubmittedMessage> {
+    const [only] = files
+    if (files.length === 1 && only !== undefined) return this.#send(only, submission, log)
+    const whole = await TakenFile.combine(this.#payloads, files)
+    try {
+      const sent = await this.#send(whole, submission, log)
+      for (const file of files) await this.#discard(file, log)
+      return sent
+    } catch (error) {
+      await this.#discard(whole, log)
+      throw error
+    }
+  }
+
+  /** A failure is no reason to fail: what nobody needs is found and removed a day later. */
+  async #discard(file: TakenFile, log: Pick<Log, 'warn'>): Promise<void> {
+    await file.discard().catch((error: unknown) => {
+      log.warn(
+        { message: file.messageId, reason: reasonOf(error) },
+        'cannot remove a file that is not needed',
+      )
+    })
+  }
+
+  async #send(file: TakenFile, submission: Submission, log: Pick<Log, 'warn'>): Promise<SubmittedMessage> {
     const { idempotencyKey, sender, from, to } = submission
     const duplicateKey = idempotencyKey === null ? null : keyOf(sender, idempotencyKey)
     const known = duplicateKey === null ? null : await findSubmission(this.#pool, duplicateKey)

@@ -6,7 +6,7 @@ import { Migration } from '@mikro-orm/migrations'
  * moved, and then its status is derived from all of them. The lock is FOR NO KEY UPDATE, which the foreign keys of
  * deliveries and history do not wait for.
  *
- * Waits and deadlines are in exchange time, and some columns are made by 008; see there.
+ * Waits and deadlines are in exchange time, and some columns are made by 008 and 012; see there.
  */
 export class DeliveryFunctions extends Migration {
   override up(): void {
@@ -114,11 +114,15 @@ end $$;`
 
 const SETTLE = `
 -- Outcomes of attempts, at most one a message. Each carries the fencing number of its claim: one that lost its claim
--- changes nothing. Status and facts of a message change in one update: its row is wide, and every update copies it.
+-- changes nothing. Where a receipt came before the settlement, the partner's word counts, and nothing of the outcome.
+-- Status and facts of a message change in one update: its row is wide, and every update copies it.
 create function settle_deliveries(outcomes json, stage_bytes bytea) returns bigint[] language plpgsql as $$
 declare
   the_time timestamptz := exchange_time();
+  claimed_ids bigint[] := array(select o.id from json_to_recordset(outcomes) as o(id bigint));
   settled_ids bigint[];
+  decided_ids bigint[];
+  failed_messages uuid[];
 begin
   perform from message
   where id = any (array(select o.message_id from json_to_recordset(outcomes) as o(message_id uuid)))
@@ -129,36 +133,42 @@ begin
       id bigint, fencing bigint, state text, error text, seconds double precision,
       stage text, start integer, length integer, line_kind text, line_text text)
   ), settled as (
-    update delivery d set state = o.state, lease_owner = null, lease_until = null, updated_at = now(),
-      last_error = o.error,
-      next_attempt_at = case o.state when 'retrying' then the_time + make_interval(secs => o.seconds) end,
-      receipt_due_at = case o.state when 'awaiting_ack' then the_time + make_interval(secs => o.seconds) end,
-      waiting_since = case o.state when 'queued' then the_time end,
-      cut_offs = case o.state when 'queued' then d.cut_offs else 0 end,
-      finished_at = case when o.state in ('delivered', 'failed') then now() end
+    update delivery d set state = coalesce(d.receipt_verdict, o.state),
+      lease_owner = null, lease_until = null, updated_at = now(),
+      last_error = case when d.receipt_verdict is null then o.error else d.receipt_failure end,
+      next_attempt_at = case coalesce(d.receipt_verdict, o.state)
+        when 'retrying' then the_time + make_interval(secs => o.seconds) end,
+      receipt_due_at = case coalesce(d.receipt_verdict, o.state)
+        when 'awaiting_ack' then the_time + make_interval(secs => o.seconds) end,
+      waiting_since = case coalesce(d.receipt_verdict, o.state) when 'queued' then the_time end,
+      cut_offs = case coalesce(d.receipt_verdict, o.state) when 'queued' then d.cut_offs else 0 end,
+      finished_at = case when coalesce(d.receipt_verdict, o.state) in ('delivered', 'failed') then now() end
     from outcome o
-    -- Only what is being delivered has an owner. Asked for the state, PostgreSQL would look through all that has it.
-    where d.id = o.id and d.fencing = o.fencing and d.lease_owner is not null
-    returning d.id, d.message_id, d.target
+    -- Only what is being delivered has an owner. Asked for the state, PostgreSQL would look through all that has it; without
+    -- the array, which it takes for short, it would merge the outcomes with all deliveries while those are some thousands.
+    where d.id = any (claimed_ids) and d.id = o.id and d.fencing = o.fencing and d.lease_owner is not null
+    returning d.id, d.message_id, d.target, d.state, d.last_error, d.receipt_verdict is not null as decided
   ), journaled as (
     insert into journal (message_id, stage, bytes)
     select s.message_id, o.stage, substring(stage_bytes from o.start for o.length)
-    from settled s join outcome o on o.id = s.id where o.start is not null
+    from settled s join outcome o on o.id = s.id where o.start is not null and not s.decided
     on conflict (message_id, stage) do update set bytes = excluded.bytes, created_at = excluded.created_at
   ), lines as (
     insert into history (message_id, kind, delivery_id, target, old_state, new_state, text)
     select message_id, kind, id, target, old_state, new_state, text from (
       select s.message_id, 1 as position, o.line_kind as kind, s.id, s.target, null as old_state, null as new_state, o.line_text as text
-      from settled s join outcome o on o.id = s.id where o.line_kind is not null
+      from settled s join outcome o on o.id = s.id where o.line_kind is not null and not s.decided
       union all
-      select s.message_id, 2, 'delivery_changed', s.id, s.target, 'delivering', o.state, o.error
-      from settled s join outcome o on o.id = s.id
+      select s.message_id, 2, 'delivery_changed', s.id, s.target, 'delivering', s.state, s.last_error from settled s
     ) line order by message_id, position, id
   )
-  select coalesce(array_agg(s.id), '{}') into settled_ids from settled s;
+  select coalesce(array_agg(s.id), '{}'), coalesce(array_agg(s.id) filter (where s.decided), '{}'),
+    array_agg(s.message_id) filter (where s.state = 'failed' and not s.decided)
+  into settled_ids, decided_ids, failed_messages from settled s;
 
   with fact as (
-    select message_id, protocols, payloads
+    select message_id, case when o.id <> all (decided_ids) then protocols end as protocols,
+      case when o.id <> all (decided_ids) then payloads end as payloads
     from json_to_recordset(outcomes) as o(id bigint, message_id uuid, protocols jsonb, payloads jsonb)
     where o.id = any (settled_ids)
   ), derived as (
@@ -177,6 +187,15 @@ begin
   )
   insert into history (message_id, kind, old_status, new_status)
   select id, 'status_changed', old_status, new_status from changed where old_status <> new_status order by id;
+
+  -- What has failed for good waits for no receipt. That which we owe for a message that came in is another matter.
+  if failed_messages is not null then
+    perform move_receipt(m.id, 'pending', 'overdue') from message m
+    where m.id = any (failed_messages) and m.direction = 'outbound'
+      and exists (select from jsonb_each(m.protocols) where value -> 'receipt' ->> 'state' = 'pending')
+      and not exists (select from delivery d
+        where d.message_id = m.id and d.state in ('queued', 'delivering', 'retrying', 'awaiting_ack'));
+  end if;
   return settled_ids;
 end $$;`
 

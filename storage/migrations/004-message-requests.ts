@@ -384,8 +384,8 @@ begin
   end if;
   if found_delivery.state in ('delivered', 'failed', 'stalled', 'retrying') then
     update delivery d set state = 'queued', attempts = 0, last_error = null, next_attempt_at = null, finished_at = null,
-      waiting_since = exchange_time(), cut_offs = 0, updated_at = now()
-    where d.id = wanted_delivery;
+      waiting_since = exchange_time(), cut_offs = 0, receipt_open = false, receipt_verdict = null, receipt_failure = null,
+      updated_at = now() where d.id = wanted_delivery;
     insert into history (message_id, kind, delivery_id, target, old_state, new_state, text)
     values (wanted_message, 'redeliver_requested', wanted_delivery, found_delivery.target, null, null, request),
       (wanted_message, 'delivery_changed', wanted_delivery, found_delivery.target, found_delivery.state, 'queued', null);

@@ -21,7 +21,7 @@ import { Migration } from '@mikro-orm/migrations'
  */
 export class DeliveryEngine extends Migration {
   override up(): void {
-    const watch = [STALL_WAIT, END, STALL, ANNOUNCE, OVERDUE, ACKNOWLEDGE]
+    const watch = [STALL_WAIT, END, STALL, ANNOUNCE, OVERDUE]
     for (const sql of [TIME, TICK, COLUMNS, INDEXES, GUARDS, ...watch]) this.addSql(sql)
   }
 }
@@ -231,27 +231,4 @@ begin
   where m.id = any (array(select message_id from delivery where id = any (overdue))) and m.protocols <> '{}';
   perform end_deliveries(overdue, 'failed', 'No receipt came by its deadline');
   return cardinality(overdue);
-end $$;`
-
-const ACKNOWLEDGE = `
--- What a receipt that came by itself says of a delivery that waits for it: delivered, or with a reason failed. Answers
--- false, and changes nothing, when the delivery does not wait for one (any more).
-create function acknowledge_delivery(
-  wanted_message uuid, wanted_delivery bigint, failure text, facts jsonb, line_kind text, line_text text
-) returns boolean language plpgsql as $$
-declare
-  acknowledged delivery;
-begin
-  perform from message where id = wanted_message for no key update;
-  update delivery set state = case when failure is null then 'delivered' else 'failed' end, last_error = failure,
-    receipt_due_at = null, finished_at = now(), updated_at = now()
-  where id = wanted_delivery and message_id = wanted_message and state = 'awaiting_ack'
-  returning * into acknowledged;
-  if not found then return false; end if;
-  insert into history (message_id, kind, delivery_id, target, old_state, new_state, text) values
-    (wanted_message, line_kind, wanted_delivery, acknowledged.target, null, null, line_text),
-    (wanted_message, 'delivery_changed', wanted_delivery, acknowledged.target, 'awaiting_ack', acknowledged.state, failure);
-  update message set protocols = protocols || facts, updated_at = now() where id = wanted_message;
-  perform refresh_messages(array[wanted_message]);
-  return true;
 end $$;`

@@ -11,6 +11,8 @@ import { DeliveryEngine } from './008-delivery-engine.ts'
 import { Events } from './009-events.ts'
 import { Leases } from './010-leases.ts'
 import { PayloadStorage } from './011-payload-storage.ts'
+import { Receipts } from './012-receipts.ts'
+import { PartnerSwitches } from './013-partner-switches.ts'
 
 /** Every migration, in order. The name is what the database remembers: it never changes once it is released. */
 export const MIGRATIONS: readonly { readonly name: string; readonly migration: Constructor<Migration> }[] = [
@@ -25,4 +27,6 @@ export const MIGRATIONS: readonly { readonly name: string; readonly migration: C
   { name: '009-events', migration: Events },
   { name: '010-leases', migration: Leases },
   { name: '011-payload-storage', migration: PayloadStorage },
+  { name: '012-receipts', migration: Receipts },
+  { name: '013-partner-switches', migration: PartnerSwitches },
 ]

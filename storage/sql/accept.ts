@@ -24,10 +24,19 @@ export interface NewMessage {
   readonly duplicateKey: Buffer | null
   /** Why the source refuses it; it is then kept without deliveries. */
   readonly refusal: string | null
+  /** What the history tells with the acceptance; default nothing. */
+  readonly note?: string | null
   /** False while the source still owns the message and will dispatch it later. */
   readonly dispatch: boolean
   /** Only of a message that somebody sends by hand. */
   readonly byHand?: SentByHand
+  /** Where its stage `receipt` is to be sent, again and again for so long; default nowhere. */
+  readonly receiptDispatch?: ReceiptDispatch | null
+}
+
+export interface ReceiptDispatch {
+  readonly url: string
+  readonly lastsSeconds: number
 }
 
 /** It goes to this target, whatever the routes say, now and when it is redispatched. */
@@ -65,7 +74,10 @@ export async function accept(on: Queryable, messages: readonly NewMessage[]): Pr
     }
   }
   const values = [JSON.stringify(messages.map(toRow)), JSON.stringify(journal), blob.build()]
-  return query<AcceptedMessage>(on, ACCEPT, values, 'accept')
+  // Few partners want receipts by themselves: the others do not pay for them.
+  if (messages.every(({ receiptDispatch }) => receiptDispatch == null))
+    return query<AcceptedMessage>(on, ACCEPT, values, 'accept')
+  return query<AcceptedMessage>(on, ACCEPT_AND_ORDER_RECEIPTS, values, 'accept-and-order-receipts')
 }
 
 function toRow(message: NewMessage) {
@@ -87,16 +99,22 @@ function toRow(message: NewMessage) {
     refusal: message.refusal,
     dispatch: message.dispatch,
     chosen_target: message.byHand?.target ?? null,
-    note: message.refusal ?? (message.byHand === undefined ? null : `Sent by ${message.byHand.sender}`),
+    note: noteOf(message),
+    receipt_url: message.receiptDispatch?.url,
+    receipt_seconds: message.receiptDispatch?.lastsSeconds,
   }
 }
 
-const ACCEPT = `
+function noteOf({ refusal, note, byHand }: NewMessage): string | null {
+  return refusal ?? note ?? (byHand === undefined ? null : `Sent by ${byHand.sender}`)
+}
+
+const STORE = `
 with input as materialized (
   select * from json_to_recordset($1::json) as i(
     id uuid, direction text, source text, from_party text, to_party text, file_name text, content_type text,
     size_bytes bigint, payloads jsonb, protocols jsonb, source_reference text, duplicate_key text, refusal text,
-    dispatch boolean, chosen_target text, note text)
+    dispatch boolean, chosen_target text, note text, receipt_url text, receipt_seconds double precision)
 ), routed as materialized (
   select distinct i.id, r.target_plugin as target
   from input i
@@ -147,6 +165,16 @@ with input as materialized (
     select j.id, 3, 'status_changed', 'Received', j.status, null, null, null, null
     from judged j join stored s on s.id = j.id where j.status in ('InProgress', 'NotRouted')
   ) line order by message_id, position, delivery_id
-)
+)`
+
+const ANSWER = `
 select j.id, j.status, array(select q.target from queued q where q.message_id = j.id order by q.id) as targets
 from judged j join stored s on s.id = j.id`
+
+const ACCEPT = STORE + ANSWER
+
+const ACCEPT_AND_ORDER_RECEIPTS = `${STORE}, ordered as (
+  insert into receipt_dispatch (message_id, receiver, url, next_attempt_at, expires_at)
+  select j.id, j.source, j.receipt_url, (select exchange_time()), (select exchange_time()) + make_interval(secs => j.receipt_seconds)
+  from judged j join stored s on s.id = j.id where j.receipt_url is not null
+)${ANSWER}`

@@ -1,14 +1,10 @@
 import { query, type Queryable } from '../postgres/pool.ts'
-
-/** A certificate as a protocol uses it. `privateKey` is sealed PKCS#8 DER, or null. */
-export interface CertificateRow {
-  readonly id: number
-  readonly fingerprint: string
-  /** Base64 of the DER. */
-  readonly der: string
-  readonly private_key: string | null
-  readonly not_after: string
-}
+import {
+  certificateJson as certificate,
+  tlsCertificateJson,
+  type CertificateRow,
+  type TlsCertificateRow,
+} from './certificate-row.ts'
 
 /** Both profiles of an AS2 pair with the certificates they name. Either side may be missing one. */
 export interface PartnershipRow {
@@ -28,7 +24,7 @@ export interface PartnershipRow {
   readonly partner_encryption: CertificateRow | null
   readonly partner_signing: CertificateRow | null
   readonly previous_partner_signing: CertificateRow | null
-  readonly tls_client: CertificateRow | null
+  readonly tls_client: TlsCertificateRow | null
   readonly tls_ca: CertificateRow | null
   readonly compression: 'None' | 'BeforeSigning' | 'AfterSigning'
   readonly signing_algorithm: 'None' | 'SHA1' | 'SHA256' | 'SHA384' | 'SHA512'
@@ -42,6 +38,32 @@ export interface PartnershipRow {
   readonly require_signed: boolean
   readonly require_encrypted: boolean
   readonly content_type: string
+  readonly as2_version: '1.1' | '1.2' | '1.3'
+  /** How digests are spelt. */
+  readonly micalg_format: 'sha-256' | 'sha256'
+  readonly oaep_digest: 'SHA1' | 'SHA256'
+  readonly content_transfer_encoding: 'binary' | 'base64'
+  readonly chunked_transfer: boolean
+  readonly send_file_name: boolean
+  readonly receipt_signing_algorithm: 'Auto' | 'SHA1' | 'SHA256' | 'SHA384' | 'SHA512'
+  readonly accept_expired_certificates: boolean
+  readonly tls_verify_host_name: boolean
+}
+
+/** What a pair is looked up by: names of an organization and a partner, or our identifier of AS2 and the partner's. */
+export interface Pair {
+  readonly ours: string
+  readonly theirs: string
+}
+
+/** The pairs of organizations and partners, by their names, in any order. */
+export function partnershipsByName(on: Queryable, pairs: readonly Pair[]): Promise<PartnershipRow[]> {
+  return query<PartnershipRow>(on, BY_NAME, namesOf(pairs), 'partnerships-by-name')
+}
+
+/** The pairs by the identifiers of the AS2 headers, in any order. */
+export function partnershipsByAs2Id(on: Queryable, pairs: readonly Pair[]): Promise<PartnershipRow[]> {
+  return query<PartnershipRow>(on, BY_AS2_ID, namesOf(pairs), 'partnerships-by-as2id')
 }
 
 /** The pair of an organization and a partner, by their names. */
@@ -50,7 +72,7 @@ export async function partnershipByName(
   organization: string,
   partner: string,
 ): Promise<PartnershipRow | null> {
-  const [row] = await query<PartnershipRow>(on, BY_NAME, [organization, partner], 'partnership-by-name')
+  const [row] = await partnershipsByName(on, [{ ours: organization, theirs: partner }])
   return row ?? null
 }
 
@@ -60,14 +82,24 @@ export async function partnershipByAs2Id(
   remoteAs2Id: string,
   localAs2Id: string,
 ): Promise<PartnershipRow | null> {
-  const [row] = await query<PartnershipRow>(on, BY_AS2_ID, [localAs2Id, remoteAs2Id], 'partnership-by-as2id')
+  const [row] = await partnershipsByAs2Id(on, [{ ours: localAs2Id, theirs: remoteAs2Id }])
   return row ?? null
 }
 
-const certificate = (column: string): string => `(
-  select json_build_object('id', c.id, 'fingerprint', c.fingerprint_sha256, 'der', encode(c.der, 'base64'),
-    'private_key', c.private_key, 'not_after', c.not_after)
-  from certificate c where c.id = ${column})`
+/** What the organization with an identifier signs with, whoever the partner is; null for none. */
+export async function signingByAs2Id(on: Queryable, localAs2Id: string): Promise<CertificateRow | null> {
+  const [row] = await query<{ signing: CertificateRow | null }>(
+    on,
+    `select ${certificate('l.signing_certificate_id')} as signing from as2_local_profile l where l.as2id = $1`,
+    [localAs2Id],
+    'signing-by-as2id',
+  )
+  return row?.signing ?? null
+}
+
+function namesOf(pairs: readonly Pair[]): [string[], string[]] {
+  return [pairs.map(({ ours }) => ours), pairs.map(({ theirs }) => theirs)]
+}
 
 const PARTNERSHIP = `
 select o.name as organization, p.id as partner_id, p.name as partner, l.as2id as local_as2id,
@@ -78,23 +110,17 @@ select o.name as organization, p.id as partner_id, p.name as partner, l.as2id as
   ${certificate('r.partner_certificate_id')} as partner_encryption,
   ${certificate('coalesce(r.partner_signing_certificate_id, r.partner_certificate_id)')} as partner_signing,
   ${certificate('r.previous_partner_signing_certificate_id')} as previous_partner_signing,
-  ${certificate('r.tls_client_certificate_id')} as tls_client,
+  ${tlsCertificateJson('r.tls_client_certificate_id')} as tls_client,
   ${certificate('r.tls_ca_certificate_id')} as tls_ca,
   r.compression, r.signing_algorithm, r.signature_scheme, r.encryption_algorithm, r.key_transport, r.receipt_mode,
-  r.receipt_signed, r.receipt_timeout_hours, r.require_signed, r.require_encrypted, r.content_type
+  r.receipt_signed, r.receipt_timeout_hours, r.require_signed, r.require_encrypted, r.content_type,
+  r.as2_version, r.micalg_format, r.oaep_digest, r.content_transfer_encoding, r.chunked_transfer, r.send_file_name,
+  r.receipt_signing_algorithm, r.accept_expired_certificates, r.tls_verify_host_name
 from as2_local_profile l
 join organization o on o.id = l.local_organization_id
 cross join as2_remote_profile r
 join partner p on p.id = r.business_partner_id`
 
-const BY_NAME = `${PARTNERSHIP} where o.name = $1 and p.name = $2`
-const BY_AS2_ID = `${PARTNERSHIP} where l.as2id = $1 and r.as2id = $2`
-
-export async function certificateById(on: Queryable, id: number): Promise<CertificateRow | null> {
-  const [row] = await query<{ certificate: CertificateRow | null }>(
-    on,
-    `select ${certificate('$1::integer')} as certificate`,
-    [id],
-  )
-  return row?.certificate ?? null
-}
+const WANTED = 'join unnest($1::text[], $2::text[]) as wanted (ours, theirs)'
+const BY_NAME = `${PARTNERSHIP} ${WANTED} on wanted.ours = o.name and wanted.theirs = p.name`
+const BY_AS2_ID = `${PARTNERSHIP} ${WANTED} on wanted.ours = l.as2id and wanted.theirs = r.as2id`

@@ -24,6 +24,7 @@ export type Operation = Readonly<
     | { kind: 'renew'; pick: number }
     | { kind: 'break down'; node: number; target: Target; alone: boolean }
     | { kind: 'clock'; step: 'reclaim' | 'overdue' | 'stall' | 'announce'; announcements: number }
+    | { kind: 'send'; pick: number }
     | { kind: 'receipt'; pick: number; positive: boolean }
     | { kind: 'redispatch'; pick: number }
     | { kind: 'redeliver'; pick: number; stranger: boolean }
@@ -97,7 +98,8 @@ const anyOperation: fc.Arbitrary<Operation> = fc.oneof(
       announcements: fc.constantFrom(1, 2, 5),
     }),
   },
-  { weight: 2, arbitrary: operation('receipt', { pick, positive: fc.boolean() }) },
+  { weight: 3, arbitrary: operation('send', { pick }) },
+  { weight: 3, arbitrary: operation('receipt', { pick, positive: fc.boolean() }) },
   { weight: 3, arbitrary: operation('redispatch', { pick }) },
   { weight: 3, arbitrary: operation('redeliver', { pick, stranger: fc.constant(false) }) },
   { weight: 1, arbitrary: operation('redeliver', { pick, stranger: fc.constant(true) }) },

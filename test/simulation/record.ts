@@ -25,6 +25,9 @@ export interface DeliveryRecord {
   readonly attempts: number
   readonly fencing: number
   readonly cut_offs: number
+  /** Whether a receipt counts before the attempt is settled, and what one said. */
+  readonly receipt_open: boolean
+  readonly receipt_verdict: 'delivered' | 'failed' | null
   readonly updated_at: string
 }
 
@@ -49,7 +52,8 @@ interface Present {
 const PRESENT = `select
   (select coalesce(json_agg(m order by m.id), '[]') from (select id, status, stage, updated_at from message) m) as messages,
   (select coalesce(json_agg(d order by d.id), '[]') from (
-    select id, message_id, target, state, attempts, fencing, cut_offs, updated_at from delivery) d) as deliveries,
+    select id, message_id, target, state, attempts, fencing, cut_offs, receipt_open, receipt_verdict, updated_at
+    from delivery) d) as deliveries,
   (select coalesce(json_agg(h order by h.id), '[]') from history h where h.id > $1) as lines`
 
 /**
@@ -115,10 +119,12 @@ export class Record {
       assert.equal(stage === 'dispatched', stage !== 'accepted' && !isFinal, 'settled: nothing is open')
     }
     assert.equal(this.#statuses.size, this.messages.length)
-    for (const { id, state, fencing, attempts } of this.deliveries) {
+    for (const { id, state, fencing, attempts, receipt_verdict } of this.deliveries) {
       assert.equal(state, this.#states.get(id), 'the history tells the state')
       assert.equal(fencing, this.#claims.get(id) ?? 0, 'the fencing number counts the claims')
       assert(attempts <= fencing, 'every attempt was claimed')
+      const contradicts = state === 'delivered' && receipt_verdict === 'failed'
+      assert(!contradicts && (state !== 'awaiting_ack' || receipt_verdict === null), 'a receipt decides')
     }
     assert.equal(this.#states.size, this.deliveries.length)
     for (const target of new Set(this.deliveries.map((delivery) => delivery.target))) {

@@ -6,8 +6,8 @@ import { outcomeOfFailure } from '../../storage/exchange/retry.ts'
 import { REDELIVERABLE_STATES, type DeliveryState } from '../../storage/exchange/states.ts'
 import { journaled } from '../../storage/exchange/stages.ts'
 import { query, type Queryable } from '../../storage/postgres/pool.ts'
+import { expectReceipt, takeReceipt } from '../../storage/receipts/expected-receipts.ts'
 import { accept } from '../../storage/sql/accept.ts'
-import { acknowledge } from '../../storage/sql/acknowledge.ts'
 import { claim, renewLeases, takeBack, type ClaimedDelivery } from '../../storage/sql/claim.ts'
 import { dispatch } from '../../storage/sql/dispatch.ts'
 import { announceWaiting, failOverdue, reclaim, stallWaiting, tick } from '../../storage/sql/maintain.ts'
@@ -15,7 +15,7 @@ import { redeliver } from '../../storage/sql/redeliver.ts'
 import { redispatch } from '../../storage/sql/redispatch.ts'
 import { settle, type Outcome, type Settlement } from '../../storage/sql/settle.ts'
 import { until } from '../support/processes.ts'
-import { newMessage, settlementOf } from '../storage/exchange/fixture.ts'
+import { newMessage, receiptFor, settlementOf } from '../storage/exchange/fixture.ts'
 import { TARGETS, type Operation } from './operations.ts'
 import { Record, type DeliveryRecord } from './record.ts'
 
@@ -147,6 +147,8 @@ export class World {
       }
       case 'clock':
         return this.#clock(operation, on)
+      case 'send':
+        return this.#send(operation, on)
       case 'receipt':
         return this.#receipt(operation, on)
       case 'redispatch':
@@ -253,18 +255,37 @@ export class World {
     }
   }
 
-  async #receipt({ pick, positive }: Act<'receipt'>, on: Queryable) {
-    const delivery = chosen(this.#record.deliveries, pick)
-    if (delivery === undefined) return 'nothing'
-    const done = await acknowledge(on, {
-      messageId: delivery.message_id,
-      deliveryId: delivery.id,
-      failure: positive ? null : 'The receipt says: failed',
-      protocols: { as2: { receipt: { state: positive ? 'received' : 'refused' } } },
-      line: { kind: positive ? 'mdn_received' : 'mdn_refused', text: 'the receipt' },
+  /** A claimed message goes out, so that its receipt may come before the attempt is settled. */
+  async #send({ pick }: Act<'send'>, on: Queryable) {
+    const claimed = chosen(this.#claims, pick)?.claimed
+    if (claimed === undefined) return 'nothing'
+    const present = this.#record.deliveries.find(({ id }) => id === claimed.id)
+    const expected = await expectReceipt(on, {
+      messageId: claimed.message_id,
+      deliveryId: claimed.id,
+      fencing: claimed.fencing,
+      sentAs: `${claimed.message_id}@waybill`,
+      heldAgainst: {},
+      protocols: { as2: { receipt: { state: 'pending' } } },
     })
-    assert.equal(done, delivery.state === 'awaiting_ack')
-    return done ? 'something' : 'nothing'
+    const isHeld = present?.state === 'delivering' && present.fencing === claimed.fencing
+    const answered = present?.receipt_verdict == null ? 'awaited' : 'answered'
+    assert.equal(expected, isHeld ? answered : 'lost')
+    return expected === 'lost' ? 'nothing' : 'something'
+  }
+
+  async #receipt({ pick, positive }: Act<'receipt'>, on: Queryable) {
+    const message = chosen(this.#record.messages, pick)
+    if (message === undefined) return 'nothing'
+    const waits = this.#record.deliveries.some(
+      ({ message_id, state, receipt_open, receipt_verdict }) =>
+        message_id === message.id &&
+        (state === 'awaiting_ack' ||
+          (receipt_open && receipt_verdict === null && ['queued', 'delivering', 'retrying'].includes(state))),
+    )
+    const taken = await takeReceipt(on, receiptFor(message.id, positive ? null : 'The receipt says: failed'))
+    assert.equal(taken?.effect === 'counted', waits)
+    return 'something'
   }
 
   async #redispatch({ pick }: Act<'redispatch'>, on: Queryable) {

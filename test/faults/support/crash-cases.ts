@@ -77,10 +77,19 @@ const CASES: Readonly<Record<CrashPoint, readonly CrashCase[]>> = {
   'file-writer.marked-naming': at(2),
   'file-writer.renamed': at(1),
   'file-writer.published': at(3),
+  'file-writer.files-written': at(2),
+  'file-writer.file-published': at(2),
   'file-writer.traces-removed': at(2),
+  'receipt-intake.expected': at(2),
+  'receipt-intake.taken': at(3),
+  'receipt-dispatch.claimed': at(1),
+  'receipt-dispatch.sent': at(2),
+  'receipt-dispatch.settled': at(2),
+  'receipt-dispatch.ordered-again': at(1),
   'clock.ticked': at(2),
   'clock.reclaimed': at(1, { provoke: abandonClaim }),
   'clock.overdue-failed': at(1, { provoke: awaitReceipt }),
+  'clock.receipts-expired': at(1, { provoke: expireReceipt }),
   'clock.stalled': at(1, { provoke: stall }),
   'clock.announced': at(2),
 }
@@ -88,7 +97,7 @@ const CASES: Readonly<Record<CrashPoint, readonly CrashCase[]>> = {
 /** Kills at the points whose names begin so, one after the other, and looks at what each next start makes of it. */
 export async function killAtPoints(t: Test, prefixes: readonly string[]): Promise<void> {
   const overwrites = prefixes.includes('file-writer.')
-  const lane = await Lane.open(t, { overwrites })
+  const lane = await Lane.open(t, { overwrites, asynchronous: prefixes.includes('receipt-') })
   const verified = new Set<string>()
   await holds(t, lane, 'without a kill', verified)
   await lane.start()
@@ -196,6 +205,15 @@ async function awaitReceipt(lane: Lane): Promise<void> {
       line: null,
     },
   ])
+}
+
+/** A receipt is owed that nobody has taken in time. */
+async function expireReceipt({ pool }: Lane): Promise<void> {
+  await pool.query(
+    `insert into receipt_dispatch (message_id, receiver, url, next_attempt_at, expires_at)
+     select id, 'gone', 'http://127.0.0.1:9/', exchange_time(), exchange_time() from message
+     where source = 'receiver' order by id limit 1`,
+  )
 }
 
 /** Queues a delivery that no target takes; answers its message. */

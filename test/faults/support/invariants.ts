@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import type { Test } from 'tap'
 import { DELIVERY_MOVES, STATUS_MOVES } from '../../../storage/exchange/states.ts'
+import type { As2Facts } from '../../../actors/as2/facts.ts'
 import type { Lane } from './lane.ts'
 import { ABSENT, CONCURRENCY } from './site.ts'
 import type { Arrival } from './peers.ts'
@@ -16,6 +17,7 @@ interface MessageRow {
   readonly status: string
   readonly file_name: string
   readonly payloads: Readonly<Record<string, { readonly sha256: string; readonly size_bytes: number }>>
+  readonly protocols: { readonly as2?: As2Facts }
 }
 
 interface DeliveryRow {
@@ -58,6 +60,7 @@ async function violations(lane: Lane, verified: Set<string> = new Set()): Promis
     ...wrongDeliveries(lane, records),
     ...wrongHistory(records),
     ...wrongArrivals(lane, records),
+    ...wrongReceipts(lane, records),
     ...(await wrongFolders(lane, records)),
     ...(await wrongPayloads(lane, records, verified)),
     ...(await wrongCounts(lane, records)),
@@ -208,6 +211,21 @@ function wrongArrivals({ peers, load }: Lane, { messages, deliveries, lines }: R
   return wrong
 }
 
+/** What was owed by itself was sent, the same bytes each time, and what the partner sent by itself was taken. */
+function wrongReceipts({ peers }: Lane, { messages }: Records): string[] {
+  const wrong = peers.refusals.map((text) => `a genuine receipt was refused: ${text}`)
+  const byMessage = Map.groupBy(peers.receipts, ({ id }) => id)
+  for (const { id, source, protocols } of messages) {
+    const facts = protocols.as2
+    if (source !== 'receiver' || facts?.receipt?.mode !== 'Async') continue
+    const receipts = byMessage.get(facts.message_id) ?? []
+    const bodies = new Set(receipts.map(({ sha256 }) => sha256))
+    if (bodies.size !== 1) wrong.push(`${bodies.size} different receipts came for ${id}`)
+    if (facts.receipt.state !== 'sent') wrong.push(`the receipt of ${id} came and is ${facts.receipt.state}`)
+  }
+  return wrong
+}
+
 /** Files are taken in once and written once, and nothing is left between. */
 async function wrongFolders({ site, load }: Lane, { messages, deliveries }: Records): Promise<string[]> {
   const wrong: string[] = []
@@ -230,7 +248,11 @@ async function wrongFolders({ site, load }: Lane, { messages, deliveries }: Reco
     )
     const expected = messages
       .filter(({ id }) => ids.has(id))
-      .map(({ id, file_name, payloads }) => `${id}-${file_name} ${payloads['unpacked']?.sha256}`)
+      .flatMap(({ id, file_name, payloads }) => {
+        const sha256 = payloads['unpacked']?.sha256 ?? ''
+        const several = load.items.find((item) => item.sha256 === sha256)?.files
+        return (several ?? [{ name: file_name, sha256 }]).map((file) => `${id}-${file.name} ${file.sha256}`)
+      })
     await compare(directory, expected)
     await compare(join(directory, '.waybill'), [])
   }

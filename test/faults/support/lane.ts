@@ -51,19 +51,21 @@ export class Lane {
     readonly keys: ConstructorParameters<typeof Load>[0]['keys']
     readonly directory: string
     readonly env: Readonly<Record<string, string>>
+    readonly asynchronous: boolean
   }) {
-    const { pool, site, peers, keys, directory, env } = parts
+    const { pool, site, peers, keys, directory, env, asynchronous } = parts
     this.pool = pool
     this.site = site
     this.peers = peers
     this.#directory = directory
     this.#env = env
     this.plans = new KillPlans(join(directory, 'kill-plan'), env['NODE_COMPILE_CACHE'] ?? '')
-    this.load = new Load({ site, keys, url: () => this.#url() })
+    const receiptUrl = asynchronous ? peers.as2Url : null
+    this.load = new Load({ site, keys, receiptUrl, url: () => this.#url() })
   }
 
   /** Configures everything, and exchanges a few messages with a process that ends in order. None runs afterwards. */
-  static async open(t: Test, { overwrites = false } = {}): Promise<Lane> {
+  static async open(t: Test, { overwrites = false, asynchronous = false } = {}): Promise<Lane> {
     const { url, pool } = await createTestDatabase(t)
     const directory = await temporaryDirectory(t)
     const keys = {
@@ -78,9 +80,9 @@ export class Lane {
       NODE_COMPILE_CACHE: join(directory, 'compiled'),
     }
     const first = await Waybill.start({ directory, env })
-    const site = await setUpSite(first, { directory, peers, keys, overwrites })
+    const site = await setUpSite(first, { directory, peers, keys, overwrites, asynchronous })
     await first.stop()
-    const lane = new Lane({ pool, site, peers, keys, directory, env })
+    const lane = new Lane({ pool, site, peers, keys, directory, env, asynchronous })
     t.teardown(async () => {
       lane.load.close()
       await lane.kill()
@@ -175,17 +177,19 @@ export class Lane {
     const { folders } = this.site
     for (const party of ['globex', 'nobody'])
       if ((await readdir(join(folders.outbox, party))).length > 0) return false
-    const { rows } = await this.pool.query<{ open: number; absent: number; taken: number; journal: number }>(
+    type Counts = Record<'open' | 'absent' | 'taken' | 'receipts' | 'journal', number>
+    const { rows } = await this.pool.query<Counts>(
       `select (select count(*) from message where stage <> 'settled' or source_reference is not null)::int as open,
         (select count(*) from delivery where target = '${ABSENT}' and state = 'queued')::int as absent,
         (select count(*) from message where source = 'poller')::int as taken,
+        (select count(*) from receipt_dispatch)::int as receipts,
         (select count(*) from journal)::int as journal`,
     )
     const [found] = rows
     if (found === undefined) return false
     if (found.absent > 0) await this.letAbsentStall()
     const dropped = this.load.items.filter(({ source }) => source === 'poller').length
-    if (found.open > 0 || found.journal > 0 || found.taken < dropped) return false
+    if (found.open > 0 || found.receipts > 0 || found.journal > 0 || found.taken < dropped) return false
     for (const directory of Object.values(folders.written))
       if ((await readdir(join(directory, '.waybill'))).length > 0) return false
     return true

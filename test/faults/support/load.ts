@@ -14,11 +14,20 @@ export interface Item {
   /** Of an unknown party: it is refused. */
   readonly isRefused: boolean
   readonly targets: readonly string[]
+  /** Of a message with several files. */
+  readonly files?: readonly FileOfItem[]
+}
+
+export interface FileOfItem {
+  readonly name: string
+  readonly sha256: string
 }
 
 export interface LoadOptions {
   readonly site: Site
   readonly keys: { readonly ours: TestCertificate; readonly theirs: TestCertificate }
+  /** Where receipts are wanted by themselves; null for those with the answer. */
+  readonly receiptUrl: string | null
   /** Of the API; null while no process runs. */
   readonly url: () => string | null
 }
@@ -31,6 +40,11 @@ interface SentMessage {
 /** Above what travels in the transaction. */
 const LARGE_BYTES = 300 * 1024
 const SMALL_BYTES = 700
+/** Above what a receiver holds in memory. */
+const STREAMED_BYTES = 1_500 * 1024
+/** In a message with several. */
+const FILES = 3
+const SEVERAL_FILES = 'multipart/related; boundary="=_load"; type="text/plain"'
 const AGAIN_MS = 50
 /** Longer than any answer takes on a busy machine. */
 const ANSWER_LIMIT_MS = 60_000
@@ -73,6 +87,8 @@ export class Load {
       this.#run(() => this.#dropFile('globex', size))
       this.#run(() => this.#sendAs2(size))
     }
+    for (const size of [SMALL_BYTES, LARGE_BYTES]) this.#run(() => this.#sendAs2(size, FILES))
+    this.#run(() => this.#sendAs2(STREAMED_BYTES))
     this.#run(() => this.#dropFile('nobody', SMALL_BYTES))
     this.#run(() => this.#repeatAs2())
     const more = OVERWRITER in this.#options.site.folders.written ? [OVERWRITER] : []
@@ -144,8 +160,8 @@ export class Load {
     await dropFile(join(this.#options.site.folders.outbox, party), name, bytes)
   }
 
-  async #sendAs2(size: number): Promise<void> {
-    const { name, bytes } = this.#make('receiver', size, { targets: TARGETS_OF_SOURCE.receiver })
+  async #sendAs2(size: number, fileCount = 1): Promise<void> {
+    const { name, bytes } = this.#make('receiver', size, { targets: TARGETS_OF_SOURCE.receiver, fileCount })
     const { theirs, ours } = this.#options.keys
     const composed = await composeMessage({
       as2From: 'GLOBEX',
@@ -154,12 +170,12 @@ export class Load {
       subject: null,
       date: new Date(),
       fileName: name,
-      contentType: 'application/octet-stream',
+      contentType: fileCount === 1 ? 'application/octet-stream' : SEVERAL_FILES,
       content: bytes,
       compression: 'None',
       signature: { algorithm: 'SHA256', scheme: 'PKCS1', ...theirs },
       encryption: { algorithm: 'AES256-CBC', keyTransport: 'PKCS1', certificate: ours.certificate },
-      receipt: { signed: true, asyncUrl: null },
+      receipt: { signed: true, asyncUrl: this.#options.receiptUrl },
       product: 'Partner/1.0',
     })
     const sent: SentMessage = { composed, receipt: null }
@@ -180,8 +196,11 @@ export class Load {
       body: new Uint8Array(body),
     })
     const receipt = Buffer.from(await answer.arrayBuffer())
-    if (answer.status !== 200) return false
-    if (!receipt.includes('processed') || (sent.receipt !== null && !sent.receipt.equals(receipt)))
+    if (![200, 204].includes(answer.status)) return false
+    // Where it comes by itself, the answer is empty.
+    const isPositive =
+      this.#options.receiptUrl === null ? receipt.includes('processed') : receipt.length === 0
+    if (!isPositive || (sent.receipt !== null && !sent.receipt.equals(receipt)))
       this.#failure ??= new Error(`The receipt is not the positive one of before: ${receipt.toString()}`)
     sent.receipt = receipt
     return true
@@ -190,13 +209,23 @@ export class Load {
   #make(
     source: Item['source'],
     size: number,
-    options: { readonly targets: readonly string[]; readonly isRefused?: boolean },
+    options: {
+      readonly targets: readonly string[]
+      readonly isRefused?: boolean
+      readonly fileCount?: number
+    },
   ): { name: string; bytes: Buffer<ArrayBuffer> } {
     this.#count += 1
     const name = `item-${this.#count}.txt`
-    const bytes = Buffer.alloc(size, `${name}\n`)
-    const { targets, isRefused = false } = options
-    this.items.push({ name, sha256: hash('sha256', bytes, 'hex'), source, isRefused, targets })
+    const { targets, isRefused = false, fileCount = 1 } = options
+    const contents = Array.from({ length: fileCount }, (_, file) => ({
+      name: `item-${this.#count}-${file}.txt`,
+      bytes: Buffer.alloc(size, `${name} ${file}\n`),
+    }))
+    const bytes = fileCount === 1 ? Buffer.alloc(size, `${name}\n`) : severalFiles(contents)
+    const files = contents.map((each) => ({ name: each.name, sha256: hash('sha256', each.bytes, 'hex') }))
+    const item = { name, sha256: hash('sha256', bytes, 'hex'), source, isRefused, targets }
+    this.items.push(fileCount === 1 ? item : { ...item, files })
     return { name, bytes }
   }
 
@@ -217,6 +246,17 @@ export class Load {
       await sleep(AGAIN_MS)
     }
   }
+}
+
+function severalFiles(
+  files: readonly { readonly name: string; readonly bytes: Buffer }[],
+): Buffer<ArrayBuffer> {
+  const parts = files.flatMap(({ name, bytes }) => [
+    Buffer.from(`--=_load\r\nContent-Disposition: attachment; filename=${name}\r\n\r\n`),
+    bytes,
+    Buffer.from('\r\n'),
+  ])
+  return Buffer.concat([...parts, Buffer.from('--=_load--\r\n')])
 }
 
 function ask(

@@ -41,6 +41,8 @@ const PATH_PATTERN = '{id}-{filename}'
 export interface SiteOptions {
   /** Whether there is a second writer, which writes over what is there. */
   readonly overwrites: boolean
+  /** Whether all receipts travel by themselves. */
+  readonly asynchronous: boolean
   /** Working directory of the process. */
   readonly directory: string
   readonly peers: Peers
@@ -91,7 +93,7 @@ export async function setUpSite(waybill: Waybill, options: SiteOptions): Promise
   return { receiverUrl: `http://${receiver.host}:${receiver.port}/as2`, partner, folders }
 }
 
-async function setUpParties(waybill: Waybill, { keys, peers }: SiteOptions): Promise<number> {
+async function setUpParties(waybill: Waybill, { keys, peers, asynchronous }: SiteOptions): Promise<number> {
   const certificate = async (pair: TestCertificate, withKey: boolean): Promise<number> => {
     const stored = await waybill.upload<{ id: number }>('/certificates', {
       certificate: new Blob([pair.certificatePem]),
@@ -117,6 +119,7 @@ async function setUpParties(waybill: Waybill, { keys, peers }: SiteOptions): Pro
     as2id: 'GLOBEX',
     endpoint: peers.as2Url,
     partner_certificate_id: theirs,
+    receipt_mode: asynchronous ? 'Async' : 'Sync',
   })
   return globex
 }

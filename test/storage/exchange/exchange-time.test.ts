@@ -4,14 +4,22 @@ import { createLog } from '../../../runtime/log.ts'
 import { clockRound } from '../../../storage/exchange/clock.ts'
 import { findMessage } from '../../../storage/exchange/messages.ts'
 import { query } from '../../../storage/postgres/pool.ts'
+import { takeReceipt } from '../../../storage/receipts/expected-receipts.ts'
 import { accept } from '../../../storage/sql/accept.ts'
-import { acknowledge } from '../../../storage/sql/acknowledge.ts'
 import { claim } from '../../../storage/sql/claim.ts'
 import { failOverdue, tick } from '../../../storage/sql/maintain.ts'
 import { settle, type Outcome } from '../../../storage/sql/settle.ts'
 import { createTestDatabase } from '../../support/database.ts'
 import { until } from '../../support/processes.ts'
-import { claimFor, jumpServerClock, newMessage, passTime, routesTo, settlementOf } from './fixture.ts'
+import {
+  claimFor,
+  jumpServerClock,
+  newMessage,
+  passTime,
+  receiptFor,
+  routesTo,
+  settlementOf,
+} from './fixture.ts'
 
 t.setTimeout(300_000)
 
@@ -155,32 +163,27 @@ t.test('a receipt that does not come by its deadline fails the delivery, and is 
       text: 'No receipt came by its deadline',
     },
   )
-  const late = {
-    messageId: id,
-    deliveryId: found?.deliveries[1]?.id ?? 0,
-    failure: null,
-    protocols: { as2: { receipt: { state: 'received' } } },
-    line: { kind: 'mdn_received', text: 'processed' },
-  } as const
-  t.notOk(await acknowledge(pool, late), 'one that comes later changes nothing')
-  t.same(await findMessage(pool, id), found)
+  // Of the other deliveries of this message none was sent.
+  t.match(await takeReceipt(pool, receiptFor(id)), { effect: 'late' })
+  const after = await findMessage(pool, id)
+  t.same(after?.deliveries, found?.deliveries, 'one that comes later changes no delivery')
+  t.same(after?.protocols, { as2: { receipt: { state: 'received' } }, other: { kept: true } })
+  t.match(after?.history.at(-1), {
+    kind: 'mdn_received',
+    text: 'processed (it came too late)',
+  })
 })
 
 t.test('a receipt ends the delivery that waits for it, once', async (t) => {
   const { pool } = await createTestDatabase(t)
   const id = await underWay(pool)
-  const delivery = (await findMessage(pool, id))?.deliveries[1]
-  const receipt = (failure: string | null) => ({
-    messageId: id,
-    deliveryId: delivery?.id ?? 0,
-    failure,
-    protocols: { as2: { receipt: { state: failure === null ? 'received' : 'refused' } } },
-    line: { kind: failure === null ? ('mdn_received' as const) : ('mdn_refused' as const), text: 'receipt' },
-  })
-  const both = await Promise.all([acknowledge(pool, receipt(null)), acknowledge(pool, receipt('refused'))])
-  t.same(both.toSorted(), [false, true])
+  const both = await Promise.all([
+    takeReceipt(pool, receiptFor(id)),
+    takeReceipt(pool, receiptFor(id, 'refused')),
+  ])
+  t.same(new Set(both.map((taken) => taken?.effect)), new Set(['counted', 'repeated']))
   const found = await findMessage(pool, id)
-  const positive = both[0]
+  const positive = both[0]?.effect === 'counted'
   t.equal(found?.deliveries[1]?.state, positive ? 'delivered' : 'failed')
   t.same(found?.protocols['as2'], { receipt: { state: positive ? 'received' : 'refused' } })
   const kinds = found?.history.filter(({ kind }) => kind.startsWith('mdn_')).map(({ kind }) => kind)

@@ -7,7 +7,7 @@ import { query } from '../../../storage/postgres/pool.ts'
 import { accept } from '../../../storage/sql/accept.ts'
 import { claim, renewLeases, takeBack } from '../../../storage/sql/claim.ts'
 import { dispatch } from '../../../storage/sql/dispatch.ts'
-import { recordDuplicate } from '../../../storage/sql/duplicate.ts'
+import { findDuplicate, noteDuplicate } from '../../../storage/sql/duplicate.ts'
 import { announceWaiting, reclaim } from '../../../storage/sql/maintain.ts'
 import { settle, type Outcome } from '../../../storage/sql/settle.ts'
 import { createTestDatabase } from '../../support/database.ts'
@@ -117,8 +117,11 @@ void t.test('the same duplicate key makes one message, however many come at once
   t.equal(accepted.flat().length, 21)
   const { total } = await listMessages(pool, {}, { limit: 50, offset: 0 })
   t.equal(total, 21)
-  const known = await recordDuplicate(pool, duplicateKey, 'came again')
-  t.same(story(await findMessage(pool, known?.id ?? '')).slice(-1), ['duplicate_received'])
+  const id = (await findDuplicate(pool, duplicateKey))?.id ?? ''
+  t.equal(await findDuplicate(pool, duplicateKey, id), null, 'it is no repeat of itself')
+  for (let time = 0; time < 105; time += 1) await noteDuplicate(pool, id, 'came again')
+  const lines = story(await findMessage(pool, id)).filter((line) => line === 'duplicate_received')
+  t.equal(lines.length, 100, 'whoever repeats it for ever does not fill its history')
 })
 
 const OUTCOMES: readonly (readonly [Outcome, Status, boolean])[] = [

@@ -2,6 +2,7 @@ import { randomUUIDv7 } from 'node:crypto'
 import type { Pool } from 'pg'
 import { journaled } from '../../../storage/exchange/stages.ts'
 import { query } from '../../../storage/postgres/pool.ts'
+import type { JudgedReceipt } from '../../../storage/receipts/expected-receipts.ts'
 import type { NewMessage } from '../../../storage/sql/accept.ts'
 import type { Outcome, Settlement } from '../../../storage/sql/settle.ts'
 import type { ClaimedDelivery } from '../../../storage/sql/claim.ts'
@@ -70,4 +71,16 @@ export async function jumpServerClock(pool: Pool, seconds: number): Promise<void
 
 export function claimFor(target: string, limit = 10) {
   return { target, limit, owner: `node/${target}/test`, leaseSeconds: 60 }
+}
+
+/** A genuine receipt: positive, or with a reason negative. */
+export function receiptFor(messageId: string, failure: string | null = null): JudgedReceipt {
+  return {
+    messageId,
+    module: 'as2',
+    facts: { state: failure === null ? 'received' : 'refused' },
+    failure,
+    line: { kind: failure === null ? 'mdn_received' : 'mdn_refused', text: failure ?? 'processed' },
+    stage: null,
+  }
 }

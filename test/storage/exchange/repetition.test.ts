@@ -3,15 +3,15 @@ import type { Pool } from 'pg'
 import t from 'tap'
 import { findMessage, type MessageView } from '../../../storage/exchange/messages.ts'
 import { query, transaction } from '../../../storage/postgres/pool.ts'
+import { takeReceipt } from '../../../storage/receipts/expected-receipts.ts'
 import { accept } from '../../../storage/sql/accept.ts'
-import { acknowledge } from '../../../storage/sql/acknowledge.ts'
 import { claim, takeBack, type ClaimedDelivery } from '../../../storage/sql/claim.ts'
 import { stallWaiting } from '../../../storage/sql/maintain.ts'
 import { redeliver } from '../../../storage/sql/redeliver.ts'
 import { redispatch } from '../../../storage/sql/redispatch.ts'
 import { settle, type Outcome } from '../../../storage/sql/settle.ts'
 import { createTestDatabase } from '../../support/database.ts'
-import { claimFor, newMessage, passTime, routesTo, settlementOf } from './fixture.ts'
+import { claimFor, newMessage, passTime, receiptFor, routesTo, settlementOf } from './fixture.ts'
 
 t.setTimeout(300_000)
 
@@ -60,14 +60,11 @@ const OUTCOMES: readonly Outcome[] = [
 ]
 
 async function finishAwaiting(pool: Pool): Promise<void> {
-  const waiting = await query<{ id: number; message_id: string }>(
+  const waiting = await query<{ message_id: string }>(
     pool,
-    `select id, message_id from delivery where state = 'awaiting_ack'`,
+    `select distinct message_id from delivery where state = 'awaiting_ack'`,
   )
-  for (const { id, message_id } of waiting) {
-    const line = { kind: 'mdn_received', text: 'processed' } as const
-    await acknowledge(pool, { messageId: message_id, deliveryId: id, failure: null, protocols: {}, line })
-  }
+  for (const { message_id } of waiting) await takeReceipt(pool, receiptFor(message_id))
 }
 
 t.test(

@@ -53,11 +53,12 @@ t.test(
     // Nobody can store a message until this ends.
     const lock = await direct.connect()
     await lock.query('begin; lock table message in share mode')
+    // Of a long statement the server shows the beginning alone.
     const waiting = async (): Promise<number[]> => {
       const rows = await query<{ pid: number }>(
         direct,
         `select pid from pg_stat_activity
-       where datname = current_database() and wait_event_type = 'Lock' and query like '%insert into message%'
+       where datname = current_database() and wait_event_type = 'Lock' and query like '%with input as materialized%'
        order by query_start`,
       )
       return rows.map(({ pid }) => pid)
@@ -75,7 +76,7 @@ t.test(
         sender: 'somebody',
         idempotencyKey: null,
       }
-      const sent = submissions.send(file, submission, log)
+      const sent = submissions.send([file], submission, log)
       sent.catch(() => undefined)
       await until('the statement waits', async () => (await waiting()).length === waitingBefore + 1)
       return { file, sent }
