@@ -174,16 +174,15 @@ async function run(config: Config, ending: PromiseWithResolvers<void>): Promise<
     storage: storageInUse,
     earlierStorages,
     product: settings.identification_hide_version ? 'Waybill' : `Waybill/${VERSION}`,
+    publicUrl: config.publicUrl,
   }
   const supervisor = superviseInstances({ config, log, facts, records })
   running.defer(() => supervisor.shutdown())
   const rounds = { databaseUrl, log, payloads, supervisor, nodeId }
   startRounds(running, { ...rounds, maxAnnouncements: settings.delivery_max_dispatches })
-  const watched = {
-    directories: directoriesOf(config, storageInUse),
-    maxWaiting: config.maxWaitingDeliveries,
-  }
-  const { intake } = await startWatch(running, { ...rounds, ...watched })
+  const directories = directoriesOf(config, storageInUse)
+  const maxWaiting = config.maxWaitingDeliveries
+  const { intake } = await startWatch(running, { ...rounds, directories, maxWaiting })
   const instances = new InstanceList({ ...records, supervisor })
   const uploadReader = new UploadReader({ log })
   running.defer(() => uploadReader.close())

@@ -22,6 +22,8 @@ export interface ProcessFacts {
   readonly earlierStorages: readonly StorageSettings[]
   /** As the User-Agent and Server headers say it: `Waybill/0.1.0`. */
   readonly product: string
+  /** By which the service is known outside: the setting PUBLIC_URL. */
+  readonly publicUrl: string
 }
 
 export interface Storage {

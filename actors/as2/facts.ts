@@ -9,14 +9,27 @@ export interface As2Facts {
   readonly signed: boolean | null
   readonly encrypted: boolean | null
   readonly compressed: boolean | null
+  /** Of a signed message that was received: SHA-256 of the signer's certificate, as certificates have it. */
+  readonly signer_fingerprint_sha256?: string
   /** The algorithms used, by their table names. */
   readonly algorithms: As2Algorithms
+  /** Of a message with several files the first hundred, the root first; null for one file. */
+  readonly attachments: readonly AttachmentFacts[] | null
+  /** How many files there are; null for one file that is no attachment. */
+  readonly attachment_count: number | null
   /** Base64. */
   readonly mic: string | null
   readonly mic_algorithm: string | null
   /** Of attempts before the last one, where their MIC was another. */
   readonly earlier_mics?: readonly SentMic[]
   readonly receipt: ReceiptFacts | null
+}
+
+export interface AttachmentFacts {
+  readonly file_name: string
+  readonly content_type: string
+  /** Of the content, without transfer encoding. */
+  readonly size_bytes: number
 }
 
 export interface SentMic {

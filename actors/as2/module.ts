@@ -1,7 +1,7 @@
 import { siblingFile, type Module } from '../../runtime/module.ts'
 import type { As2Facts } from './facts.ts'
-import { connectionEndpoints, type ConnectionServices } from './connection-endpoints.ts'
-import { profileEndpoints, type ProfileServices } from './profiles.ts'
+import { connectionEndpoints, type ConnectionServices } from './connection-check/endpoints.ts'
+import { profileEndpoints, type ProfileServices } from './profiles/endpoints.ts'
 import { as2ReceiverSettings, as2SenderSettings } from './settings.ts'
 
 /** What the endpoints of the module may call. */
@@ -19,7 +19,7 @@ export const as2Module: Module<As2Services> = {
       title: 'AS2 receiver',
       settings: as2ReceiverSettings,
       secrets: [],
-      actor: siblingFile(import.meta.url, './receiver'),
+      actor: siblingFile(import.meta.url, './receiving/receiver'),
     },
     {
       type: 'as2-sender',
@@ -27,7 +27,7 @@ export const as2Module: Module<As2Services> = {
       title: 'AS2 sender',
       settings: as2SenderSettings,
       secrets: [],
-      actor: siblingFile(import.meta.url, './sender'),
+      actor: siblingFile(import.meta.url, './sending/sender'),
     },
   ],
   endpoints: (services) => [...profileEndpoints(services), ...connectionEndpoints(services)],

@@ -48,4 +48,5 @@ export const USERS_OF_CERTIFICATE = `
   select 'plugin-configuration', c.name, array_agg(setting.key order by setting.key), '/plugins/configs/' || c.type || '/' || c.name
   from wanted w, plugin_configuration c, jsonb_each(c.settings) as setting
   where setting.key like '%certificate\\_id' and setting.value = to_jsonb(w.id)
+    or setting.key like '%certificate\\_ids' and setting.value @> to_jsonb(w.id)
   group by c.type, c.name`

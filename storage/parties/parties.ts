@@ -12,6 +12,7 @@ import { RecordEvents } from '../records/record-events.ts'
 import { RecordTable } from '../records/record-table.ts'
 import { anywhere } from '../records/search.ts'
 import { OrganizationEntity, PartnerEntity, type Party, type PartyEntity, type PartyValues } from './party.ts'
+import { refuseWhileUnderWay } from './under-way.ts'
 
 export interface PartyFilter extends PageRequest {
   /** Text in name or display name. */
@@ -146,9 +147,13 @@ export class Parties {
     })
   }
 
-  /** Routes and plugin instances name parties by their text, so a name in use cannot change under them. */
+  /**
+   * Routes, plugin instances and messages name parties by their text, so a name in use cannot change under them. What has
+   * arrived keeps the name that it came under.
+   */
   async #refuseNameInUse(em: EntityManager, party: Party): Promise<void> {
     await refuseWhileUsed(em, this.#inUse(party), this.#naming(party))
+    await refuseWhileUnderWay(em, { kind: this.#kind.table, name: party.name })
   }
 
   #naming(party: Party) {

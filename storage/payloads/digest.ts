@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { Transform } from 'node:stream'
+import { youngMemoryKeeper } from '../../runtime/young-memory.ts'
 import { StorageError } from '../storage-error.ts'
 import { storageErrorOf, type Reading } from './failure.ts'
 import type { StoredPayload } from './store.ts'
@@ -43,6 +44,7 @@ export interface Expected {
 export class Verify extends Transform {
   readonly #hash = createHash('sha256')
   readonly #expected: Expected
+  readonly #keepYoung = youngMemoryKeeper()
   #held: Buffer | null = null
 
   constructor(expected: Expected) {
@@ -51,6 +53,7 @@ export class Verify extends Transform {
   }
 
   override _transform(chunk: Buffer, _encoding: BufferEncoding, done: () => void): void {
+    this.#keepYoung(chunk.length)
     const earlier = this.#held
     if (chunk.length > 0) {
       if (this.#expected.sha256 !== undefined) this.#hash.update(chunk)

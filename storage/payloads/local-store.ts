@@ -1,5 +1,4 @@
 import { hash, randomUUID } from 'node:crypto'
-import { createWriteStream } from 'node:fs'
 import { mkdir, open, opendir, rename, rm, rmdir, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
 import { pipeline as pass, type Readable } from 'node:stream'
@@ -10,6 +9,7 @@ import type { PayloadStage } from '../exchange/states.ts'
 import { StorageError } from '../storage-error.ts'
 import { checkStore } from './check.ts'
 import { CHUNK_BYTES, Measure, Verify } from './digest.ts'
+import { EarlySync } from './early-sync.ts'
 import { kindOf, problemOf } from './problem.ts'
 import { inParallel } from './parallel.ts'
 import { asStorageError, fromSource } from './failure.ts'
@@ -29,9 +29,13 @@ import {
 export const DRAFTS = '.incoming'
 const DIRECTORY_MODE = 0o700
 const FILE_MODE = 0o600
+/** What may wait while a write is under way goes to the file system in one: a write costs more than its bytes. */
+const WRITE_BYTES = 512 * 1024
 const LOCAL = { problemOf: localProblemOf, kindOf }
 /** Files synced at the same time in a bulk; libuv's threads do the rest of the bounding. */
 const PARALLEL_SYNCS = 16
+/** More than the stages that a message has beside one. */
+const PLACING_TRIES = 10
 
 /** Stages as files `<directory>/<message id>/<stage>`, for the process's own account alone. */
 export class LocalStore implements PayloadStore {
@@ -85,8 +89,7 @@ export class LocalStore implements PayloadStore {
           ? await writeBytes(draft, source)
           : await writeStream(draft, source)
         crashPoint('payload-put.draft-synced')
-        await mkdir(dirname(place), { recursive: true, mode: DIRECTORY_MODE })
-        await rename(draft, place)
+        await intoPlace(draft, place)
         crashPoint('payload-put.renamed')
         await syncDirectory(dirname(place))
         await syncDirectory(this.directory)
@@ -137,7 +140,12 @@ export class LocalStore implements PayloadStore {
     return asStorageError(`${what} cannot be read`, LOCAL, async () => {
       const file = await open(place, 'r').catch(unlessMissing)
       if (file === undefined) return undefined
-      const bytes = file.createReadStream({ highWaterMark: CHUNK_BYTES })
+      // A buffer of the whole chunk for every small file would keep the garbage collector at work.
+      const { size } = await file.stat().catch(async (thrown: unknown) => {
+        await file.close()
+        throw thrown
+      })
+      const bytes = file.createReadStream({ highWaterMark: Math.min(size + 1, CHUNK_BYTES) })
       // The reader of the second stream sees the errors of the first.
       return pass(bytes, new Verify({ what, sha256: options.sha256, reading: LOCAL }), () => undefined)
     })
@@ -196,12 +204,27 @@ async function writeBytes(path: string, bytes: Buffer): Promise<StoredPayload> {
 
 async function writeStream(path: string, source: Readable): Promise<StoredPayload> {
   const measure = new Measure()
+  const file = await open(path, 'wx', FILE_MODE)
   await pipeline(
     fromSource(source),
     measure,
-    createWriteStream(path, { mode: FILE_MODE, flags: 'wx', flush: true }),
+    new EarlySync(file),
+    file.createWriteStream({ flush: true, highWaterMark: WRITE_BYTES }),
   )
   return measure.result()
+}
+
+/** The directory may go again at once: with another stage of the message, whose write has failed. */
+async function intoPlace(draft: string, place: string): Promise<void> {
+  for (let left = PLACING_TRIES; ; left -= 1) {
+    await mkdir(dirname(place), { recursive: true, mode: DIRECTORY_MODE })
+    try {
+      return await rename(draft, place)
+    } catch (thrown) {
+      if (left <= 1) throw thrown
+      unlessMissing(thrown)
+    }
+  }
 }
 
 /** Removes a draft, and the directory of its message unless something lies in it. A failure of that hides no other. */

@@ -97,7 +97,23 @@ const IDLE_MS = 500
  */
 const STORE_LIMIT_MS = 45_000
 
+/**
+ * While messages come in, their senders wait for the same processors and the same disk, and nobody waits for the mover: it
+ * then leaves alone what is fresh, which its target will mostly read in a moment, and works in few, larger batches.
+ */
+const FRESH_MS = 3_000
+const BUSY_MS = 1_000
+
 /** One round of moving; answers the milliseconds until the next. */
 export async function moverRound(pool: Pool, store: PayloadStore): Promise<number> {
+  const [ages] = await query<{ first_ms: number; last_ms: number }>(pool, AGES, [], 'journal_ages')
+  if (ages === undefined || (ages.last_ms < BUSY_MS && ages.first_ms < FRESH_MS)) return IDLE_MS
   return (await moveBatch(pool, store, { limit: BATCH })) === BATCH ? 0 : IDLE_MS
 }
+
+/** How long ago the first and the last stage came that wait; nothing when none does. */
+const AGES = `
+select extract(epoch from now() - first.created_at)::float8 * 1000 as first_ms,
+  extract(epoch from now() - last.created_at)::float8 * 1000 as last_ms
+from (select created_at from journal order by message_id, stage limit 1) first
+cross join (select created_at from journal order by message_id desc, stage desc limit 1) last`

@@ -244,12 +244,28 @@ async function refusalsOfReferences(
   type: PluginType,
   values: Readonly<Record<string, unknown>>,
 ): Promise<Record<string, string>> {
-  const uses = Object.keys(certificateSettings(values)).map((name) => [name, 'identify'] as const)
-  const details = await refusalsOfCertificates(em, values, Object.fromEntries(uses))
+  const details = await refusalsOfCertificateSettings(em, values)
   const name = organizationOf(type, values)
   const lock = { lockMode: LockMode.PESSIMISTIC_READ } as const
   if (name !== null && (await em.findOne(OrganizationEntity, { name }, lock)) === null)
     details[ORGANIZATION_SETTING] = `there is no organization ${name}`
+  return details
+}
+
+/** By property; of a list, the first reference that is refused tells why. */
+async function refusalsOfCertificateSettings(
+  em: EntityManager,
+  values: Readonly<Record<string, unknown>>,
+): Promise<Record<string, string>> {
+  const settings = certificateSettings(values)
+  const ids = Object.fromEntries(settings.map(({ id }, at) => [String(at), id]))
+  const uses = Object.fromEntries(settings.map(({ use }, at) => [String(at), use]))
+  const refusals = await refusalsOfCertificates(em, ids, uses)
+  const details: Record<string, string> = {}
+  for (const [at, refusal] of Object.entries(refusals)) {
+    const { property } = settings[Number(at)] ?? {}
+    if (property !== undefined) details[property] ??= refusal
+  }
   return details
 }
 

@@ -1,8 +1,8 @@
 import { z, type ZodObject } from 'zod'
 import { WaybillError } from '../../runtime/errors.ts'
 import type { PluginType } from '../../runtime/module.ts'
+import { reference } from '../../runtime/endpoint/paging.ts'
 import { recordName, type RecordRules } from '../../runtime/endpoint/record-rules.ts'
-import { referencesIn } from '../profiles/certificate-references.ts'
 
 /** The rules of plugin configurations: those that all share and those of each type. */
 
@@ -92,12 +92,26 @@ export function openShape(type: PluginType): ZodObject['shape'] {
   )
 }
 
-/** The settings that refer to a certificate: by our convention they end so. */
-export function certificateSettings(values: Readonly<Record<string, unknown>>): Record<string, number> {
-  return referencesIn(
-    values,
-    Object.keys(values).filter((name) => name.endsWith('certificate_id')),
-  )
+export interface CertificateSetting {
+  readonly property: string
+  readonly id: number
+  readonly use: 'identify' | 'trust'
+}
+
+/**
+ * What of the settings refers to certificates: by our convention their names end so. A single one shows who we are, and
+ * others are checked against those of a list.
+ */
+export function certificateSettings(values: Readonly<Record<string, unknown>>): CertificateSetting[] {
+  return Object.entries(values).flatMap(([property, value]): CertificateSetting[] => {
+    const isList = property.endsWith('certificate_ids') && Array.isArray(value)
+    if (!isList && !property.endsWith('certificate_id')) return []
+    const ids: unknown[] = isList ? value : [value]
+    const use = isList ? 'trust' : 'identify'
+    return ids
+      .map((id) => reference.safeParse(id))
+      .flatMap(({ data, success }) => (success ? [{ property, id: data, use }] : []))
+  })
 }
 
 /** The setting that names one of the operator's organizations: by our convention it is called so. */

@@ -15,20 +15,12 @@ interface UseFacts {
 
 /**
  * What a record needs a certificate for. What cannot be done with its key is refused when the record is saved, not when
- * a message waits: we sign with RSA and transport keys by RSA; signatures of partners may be ECDSA as well.
+ * a message waits: signatures and the encryption of content keys are made with RSA and with elliptic curves.
  */
 const USES = {
-  sign: { withKey: true, keys: ['rsa'], rule: 'must have an RSA key, which alone signs messages here' },
-  decrypt: {
-    withKey: true,
-    keys: ['rsa'],
-    rule: 'must have an RSA key, to which alone partners can encrypt',
-  },
-  encrypt: {
-    withKey: false,
-    keys: ['rsa'],
-    rule: 'must have an RSA key, to which alone messages are encrypted',
-  },
+  sign: { withKey: true, keys: ['rsa', 'ec'], rule: 'must have an RSA or EC key to sign with' },
+  decrypt: { withKey: true, keys: ['rsa', 'ec'], rule: 'must have an RSA or EC key to decrypt with' },
+  encrypt: { withKey: false, keys: ['rsa', 'ec'], rule: 'must have an RSA or EC key to encrypt to' },
   verify: {
     withKey: false,
     keys: ['rsa', 'rsa-pss', 'ec'],
@@ -44,6 +36,19 @@ export type CertificateUse = keyof typeof USES
 
 /** A shorter key is broken, and cannot carry every combination of digest and padding. */
 const LEAST_RSA_BITS = 1024
+
+/** Those that the engine works with: of prime order and 224 bits or more. */
+const CURVES: readonly string[] = [
+  'prime256v1',
+  'secp224r1',
+  'secp256k1',
+  'secp384r1',
+  'secp521r1',
+  'brainpoolP256r1',
+  'brainpoolP320r1',
+  'brainpoolP384r1',
+  'brainpoolP512r1',
+]
 
 /**
  * The refusals of a record's references to certificates: each must exist, hold a private key where it signs, decrypts
@@ -80,10 +85,16 @@ function refusalOf(certificate: Certificate, { withKey, keys, rule }: UseFacts):
   const named = `the certificate ${certificate.id} (${certificate.common_name})`
   if (withKey && typeof certificate.private_key !== 'string') return `${named} has no private key`
   if (keys === null) return null
-  const { asymmetricKeyType: kind = 'unknown' } = new X509Certificate(certificate.der).publicKey
+  const { asymmetricKeyType: kind = 'unknown', asymmetricKeyDetails: details } = new X509Certificate(
+    certificate.der,
+  ).publicKey
   if (!keys.includes(kind)) return `${rule}; ${named} has one of the kind ${KIND_NAMES[kind] ?? kind}`
   if (kind.startsWith('rsa') && certificate.key_size < LEAST_RSA_BITS) {
     return `must have an RSA key of at least ${LEAST_RSA_BITS} bits; that of ${named} has ${certificate.key_size}`
+  }
+  const curve = details?.namedCurve ?? 'one without a name'
+  if (kind === 'ec' && !CURVES.includes(curve)) {
+    return `must have an EC key on one of the curves ${CURVES.join(', ')}; that of ${named} is on ${curve}`
   }
   return null
 }

@@ -1,4 +1,5 @@
 import { query, type Queryable } from '../postgres/pool.ts'
+import { certificateJson, tlsCertificateJson } from '../sql/certificate-row.ts'
 import type { PartnershipRow } from '../sql/partnership.ts'
 
 /** What the check of a connection says of a certificate. Times are RFC 3339. */
@@ -8,6 +9,8 @@ export interface CheckedCertificate {
   readonly not_before: string
   readonly not_after: string
   readonly has_key: boolean
+  readonly key_algorithm: string
+  readonly key_size: number
 }
 
 /** An organization that may send to the partner, with its certificates. */
@@ -30,8 +33,11 @@ export interface ConnectionFacts extends Pick<
   | 'encryption_algorithm'
   | 'receipt_mode'
   | 'receipt_signed'
+  | 'require_signed'
   | 'tls_client'
   | 'tls_ca'
+  | 'tls_verify_host_name'
+  | 'accept_expired_certificates'
 > {
   readonly checked: {
     readonly encryption: CheckedCertificate | null
@@ -62,15 +68,10 @@ export async function connectionFacts(
   return row ?? null
 }
 
-/** As a message's partnership has it. */
-const whole = (column: string): string => `(
-  select json_build_object('id', c.id, 'fingerprint', c.fingerprint_sha256, 'der', encode(c.der, 'base64'),
-    'private_key', c.private_key, 'not_after', c.not_after)
-  from certificate c where c.id = ${column})`
-
 const checked = (column: string): string => `(
   select json_build_object('id', c.id, 'common_name', c.common_name, 'not_before', c.not_before,
-    'not_after', c.not_after, 'has_key', c.private_key is not null)
+    'not_after', c.not_after, 'has_key', c.private_key is not null,
+    'key_algorithm', c.key_algorithm, 'key_size', c.key_size)
   from certificate c where c.id = ${column})`
 
 const CONNECTION_FACTS = `
@@ -89,12 +90,13 @@ with profile as (
     else l.local_organization_id is not null end
 )
 select r.partner_id, r.partner, r.endpoint, r.http_basic_username, r.secrets, r.signing_algorithm,
-  r.encryption_algorithm, r.receipt_mode, r.receipt_signed,
-  ${whole('r.tls_client_certificate_id')} as tls_client,
-  ${whole('r.tls_ca_certificate_id')} as tls_ca,
+  r.encryption_algorithm, r.receipt_mode, r.receipt_signed, r.require_signed, r.tls_verify_host_name,
+  r.accept_expired_certificates,
+  ${tlsCertificateJson('r.tls_client_certificate_id')} as tls_client,
+  ${certificateJson('r.tls_ca_certificate_id')} as tls_ca,
   json_build_object(
     'encryption', ${checked('r.partner_certificate_id')},
-    'signing', ${checked('coalesce(r.partner_signing_certificate_id, r.partner_certificate_id)')},
+    'signing', ${checked('coalesce(r.partner_signing_certificate_id, r.partner_certificate_id, r.previous_partner_signing_certificate_id)')},
     'tls_client', ${checked('r.tls_client_certificate_id')},
     'tls_ca', ${checked('r.tls_ca_certificate_id')}) as checked,
   exists (select from named) as routed,

@@ -33,11 +33,13 @@ export const localProfileSchema = z.strictObject({
     )
     .meta({ examples: ['ACME-AS2'] }),
   signing_certificate_id: certificate.describe(
-    'Signs messages and receipts; holds a private RSA key. Without it, what a partner wants signed cannot be sent.',
+    'Signs messages and receipts; holds a private RSA or EC key. Without it, what a partner wants signed cannot be sent. An expired one still signs; partners may refuse it.',
   ),
-  decryption_certificate_id: certificate.describe('Decrypts what partners send; holds a private RSA key.'),
+  decryption_certificate_id: certificate.describe(
+    'Decrypts what partners send; holds a private RSA or EC key. An expired one still does, so that no message is lost.',
+  ),
   previous_decryption_certificate_id: certificate.describe(
-    'Decrypts too, while partners still encrypt to the certificate that was replaced; holds a private RSA key.',
+    'Decrypts too, while partners still encrypt to the certificate that was replaced; holds a private RSA or EC key.',
   ),
 })
 

@@ -8,7 +8,9 @@ import {
 import { httpHeaders } from '../../runtime/endpoint/http-headers.ts'
 import { reference } from '../../runtime/endpoint/paging.ts'
 import { targetUrl } from '../../runtime/endpoint/target-url.ts'
+import { isStructuralType } from '../../runtime/mime/structural-types.ts'
 import { as2id } from './as2id.ts'
+import { partnerSwitches } from './partner-switches.ts'
 import {
   COMPRESSIONS,
   ENCRYPTION_ALGORITHMS,
@@ -25,6 +27,7 @@ const certificate = reference.nullable().default(null)
 /** RFC 4130 §6 and what a composed message carries: a second one would contradict it. */
 const AS2_HEADERS: ReadonlySet<string> = new Set([
   'as2-from',
+  'as2-product',
   'as2-to',
   'as2-version',
   'content-disposition',
@@ -32,6 +35,7 @@ const AS2_HEADERS: ReadonlySet<string> = new Set([
   'date',
   'disposition-notification-options',
   'disposition-notification-to',
+  'ediint-features',
   'message-id',
   'mime-version',
   'receipt-delivery-option',
@@ -39,12 +43,10 @@ const AS2_HEADERS: ReadonlySet<string> = new Set([
   'user-agent',
 ])
 
-/** Content of these types could not be told from a layer of S/MIME. */
-const LAYER_TYPES: ReadonlySet<string> = new Set([
-  'multipart/signed',
-  'application/pkcs7-mime',
-  'application/x-pkcs7-mime',
-])
+/** Messages that only get a type here are single files, which no boundary takes apart. */
+function isTypeOfContent(type: string): boolean {
+  return !type.startsWith('multipart/') && !isStructuralType(type)
+}
 
 const properties = {
   business_partner_id: reference.describe('The partner that the profile belongs to.'),
@@ -76,10 +78,10 @@ const properties = {
     )
     .meta({ writeOnly: true, examples: [[{ name: 'X-Api-Key', value: 'a long random text' }]] }),
   partner_certificate_id: certificate.describe(
-    'Encrypts to the partner, with an RSA key. Required unless nothing is encrypted. It also verifies the partner where `partner_signing_certificate_id` is null.',
+    'Encrypts to the partner, with an RSA or EC key. Required unless nothing is encrypted. It also verifies the partner where `partner_signing_certificate_id` is null.',
   ),
   partner_signing_certificate_id: certificate.describe(
-    "Verifies the partner's signatures, with an RSA or EC key; null for the certificate that encrypts.",
+    "Verifies the partner's signatures, with an RSA or EC key; null for the certificate that encrypts. Required where there is none, while `receipt_mode` is not None and `receipt_signed` is true; a previous one will do.",
   ),
   previous_partner_signing_certificate_id: certificate.describe(
     'Verifies too, while the partner still signs with the certificate that was replaced.',
@@ -101,7 +103,9 @@ const properties = {
   signature_scheme: z
     .enum(SIGNATURE_SCHEMES)
     .default('PKCS1')
-    .describe('Padding of RSA signatures: PKCS #1 v1.5 or PSS. Means nothing while messages are not signed.'),
+    .describe(
+      'Padding of RSA signatures of messages and receipts that we send: PKCS #1 v1.5 or PSS. An EC certificate signs with ECDSA whatever stands here.',
+    ),
   encryption_algorithm: z
     .enum(ENCRYPTION_ALGORITHMS)
     .default('AES256-CBC')
@@ -110,22 +114,28 @@ const properties = {
     .enum(KEY_TRANSPORTS)
     .default('PKCS1')
     .describe(
-      'RSA encryption of the content key: PKCS #1 v1.5 or OAEP. Means nothing while nothing is encrypted.',
+      'RSA encryption of the content key: PKCS #1 v1.5 or OAEP. Means nothing while nothing is encrypted, or for an EC certificate, to which it goes by key agreement (ECDH).',
     ),
   receipt_mode: z
     .enum(RECEIPT_MODES)
     .default('Sync')
-    .describe('Whether a receipt (MDN) is asked for, in the answer itself or later.'),
+    .describe(
+      'Whether a receipt (MDN) is asked for: `Sync` with the answer itself, `Async` later, by a request of the partner to an enabled AS2 receiver: to the first one saved that has a `public_url`, else to the first one saved. A message waits for it in the state `awaiting_ack`. One that comes with the answer counts all the same.',
+    ),
   receipt_signed: z
     .boolean()
     .default(true)
-    .describe('Whether the receipt must be signed. Means nothing while none is asked for.'),
+    .describe(
+      'Whether the receipt must be signed, which asks for a certificate to verify it with. Means nothing while none is asked for.',
+    ),
   receipt_timeout_hours: z
     .int()
     .min(1)
     .max(720)
     .default(24)
-    .describe('Hours to wait for an asynchronous receipt.'),
+    .describe(
+      'Hours to wait for an asynchronous receipt. The delivery fails when none has come by then. One that comes later is kept with the message and told in its history (`receipt.state` is then what it says, and `overdue` no more); the delivery stays failed.',
+    ),
   require_signed: z
     .boolean()
     .default(true)
@@ -143,12 +153,14 @@ const properties = {
     .regex(/^[\w!#$&^.+-]+\/[\w!#$&^.+-]+(\s*;[\x20-\x7e]*)?$/, {
       error: 'must be a media type such as text/plain, in ASCII',
     })
-    .refine((text) => !LAYER_TYPES.has(text.split(';', 1)[0]?.trim().toLowerCase() ?? ''), {
-      error: 'must not be a type of S/MIME: content could not be told from a signed or encrypted message',
+    .refine((text) => isTypeOfContent(text.split(';', 1)[0]?.trim().toLowerCase() ?? ''), {
+      error:
+        'must not be multipart, or a type of S/MIME or of receipts: content would be taken for what it is not',
     })
     .default('application/octet-stream')
     .describe('Media type of messages whose file ending is not known.')
     .meta({ examples: ['application/edifact'] }),
+  ...partnerSwitches,
 }
 
 interface Rule {
@@ -168,6 +180,18 @@ const RULES: readonly Rule[] = [
       !ENCRYPTION_ALGORITHMS.some((each) => each !== 'None' && each === encryption_algorithm),
   },
   {
+    path: ['partner_signing_certificate_id'],
+    error:
+      'is required while receipts must be signed and partner_certificate_id is null: set receipt_signed to false to take unsigned ones',
+    kept: (values) => !wantsSignedReceipt(values) || hasVerifier(values),
+  },
+  {
+    path: ['tls_verify_host_name'],
+    error: 'may be false only with tls_ca_certificate_id, or any server could pass for the partner',
+    kept: ({ tls_verify_host_name, tls_ca_certificate_id }) =>
+      tls_verify_host_name !== false || tls_ca_certificate_id !== null,
+  },
+  {
     path: ['http_basic_password'],
     error: basicPairRefusal('http_basic_username'),
     kept: (values) => lackingCredential(values) !== 'http_basic_password',
@@ -184,6 +208,20 @@ const RULES: readonly Rule[] = [
       http_basic_username === '' || !hasHeader(http_headers, 'authorization'),
   },
 ]
+
+function wantsSignedReceipt({ receipt_mode, receipt_signed }: Readonly<Record<string, unknown>>): boolean {
+  return receipt_signed === true && RECEIPT_MODES.some((each) => each !== 'None' && each === receipt_mode)
+}
+
+/** Whether something verifies receipts. What encrypts verifies, too, and is asked for by a rule of its own. */
+function hasVerifier(values: Readonly<Record<string, unknown>>): boolean {
+  return (
+    values['encryption_algorithm'] !== 'None' ||
+    values['partner_certificate_id'] !== null ||
+    values['partner_signing_certificate_id'] !== null ||
+    values['previous_partner_signing_certificate_id'] !== null
+  )
+}
 
 function lackingCredential(values: Readonly<Record<string, unknown>>) {
   return basicPairLacks(values, 'http_basic_username', 'http_basic_password')

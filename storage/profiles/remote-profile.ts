@@ -15,6 +15,11 @@ export const ENCRYPTION_ALGORITHMS = [
 ] as const
 export const KEY_TRANSPORTS = ['PKCS1', 'OAEP'] as const
 export const RECEIPT_MODES = ['None', 'Sync', 'Async'] as const
+export const AS2_VERSIONS = ['1.1', '1.2', '1.3'] as const
+export const MICALG_FORMATS = ['sha-256', 'sha256'] as const
+export const OAEP_DIGESTS = ['SHA1', 'SHA256'] as const
+export const CONTENT_TRANSFER_ENCODINGS = ['binary', 'base64'] as const
+export const RECEIPT_SIGNING_ALGORITHMS = ['Auto', 'SHA1', 'SHA256', 'SHA384', 'SHA512'] as const
 
 /** How a partner speaks AS2 and how we speak to it. Its id is the partner's. */
 export const RemoteProfileEntity = defineEntity({
@@ -44,6 +49,15 @@ export const RemoteProfileEntity = defineEntity({
     require_signed: p.boolean(),
     require_encrypted: p.boolean(),
     content_type: p.text(),
+    as2_version: p.enum(AS2_VERSIONS),
+    micalg_format: p.enum(MICALG_FORMATS),
+    oaep_digest: p.enum(OAEP_DIGESTS),
+    content_transfer_encoding: p.enum(CONTENT_TRANSFER_ENCODINGS),
+    chunked_transfer: p.boolean(),
+    send_file_name: p.boolean(),
+    receipt_signing_algorithm: p.enum(RECEIPT_SIGNING_ALGORITHMS),
+    accept_expired_certificates: p.boolean(),
+    tls_verify_host_name: p.boolean(),
     created_at: p.datetime().onCreate(() => new Date()),
     updated_at: p
       .datetime()

@@ -173,11 +173,22 @@ t.test('certificates', async (t) => {
       problem: /the AS2 profile of acme has no certificate to sign with/,
     })
     await checks.put({ signing_certificate_id: acmeCertificate }, ours)
-    await checks.put({ encryption_algorithm: 'None', partner_certificate_id: null })
-    await checks.fails(t, endpoint, {
-      step: 'certificates',
-      problem: /no certificate to verify the signed receipts of globex with/,
+  })
+
+  t.test('one that verifies receipts is needed, the previous one will do', async (t) => {
+    await checks.put({
+      encryption_algorithm: 'None',
+      partner_certificate_id: null,
+      previous_partner_signing_certificate_id: globexCertificate,
     })
+    const { ok, details } = await checks.check(t, endpoint)
+    t.equal(ok, true)
+    t.match(details['certificates'], /globex edi until/)
+    // The API takes no such profile; one may be stored from before.
+    const forget = 'update as2_remote_profile set previous_partner_signing_certificate_id = null'
+    await api.database.pool.query(forget)
+    const { problem } = (await client.post(`${profile}/check-connection`, { sender: 'sender' })).data
+    t.match(problem, /^certificates: .*no certificate to verify the signed receipts of globex with/)
     await checks.put({ encryption_algorithm: 'AES256-CBC', partner_certificate_id: globexCertificate })
   })
 

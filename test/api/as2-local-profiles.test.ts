@@ -43,9 +43,9 @@ t.test('/as2/local-profiles', async (t) => {
     })
   })
 
-  t.test('their keys must be RSA, of which alone the engine makes use, and not broken', async (t) => {
+  t.test('their keys must be RSA or on a common curve, of which alone the engine makes use', async (t) => {
     const profile = { local_organization_id: acme, as2id: 'ACME' }
-    const ec = await stored('curve', true, { keyType: 'ec' })
+    const ec = await stored('curve', true, { keyType: 'ec', curve: 'prime192v1' })
     const edwards = await stored('edwards', true, { keyType: 'ed25519' })
     const authority = makeCertificate({ commonName: 'ca', keyType: 'ec', authority: true })
     const pss = await stored('pss', true, { keyType: 'rsa-pss', issuer: authority })
@@ -57,9 +57,10 @@ t.test('/as2/local-profiles', async (t) => {
         previous_decryption_certificate_id: pss,
       }),
       {
-        signing_certificate_id: /must have an RSA key.*signs.*\(curve\).* EC$/,
-        decryption_certificate_id: /must have an RSA key.*encrypt.*\(edwards\).* Ed25519$/,
-        previous_decryption_certificate_id: /must have an RSA key.*\(pss\).*PSS alone$/,
+        signing_certificate_id:
+          /must have an EC key on one of the curves prime256v1.*\(curve\) is on prime192v1$/,
+        decryption_certificate_id: /must have an RSA or EC key.*\(edwards\).* Ed25519$/,
+        previous_decryption_certificate_id: /must have an RSA or EC key.*\(pss\).*PSS alone$/,
       },
     )
     const short = await stored('short', true, { keyBits: 768, issuer: authority })

@@ -63,6 +63,31 @@ t.test('/as2/remote-profiles', async (t) => {
     ])
   })
 
+  t.test('a receipt that must be signed needs a certificate to verify it, whichever it is', async (t) => {
+    const plain = { encryption_algorithm: 'None', partner_certificate_id: null }
+    for (const receipt_mode of ['Sync', 'Async']) {
+      const details = await refusal({ ...plain, receipt_mode })
+      t.same(Object.keys(details), ['partner_signing_certificate_id'], receipt_mode)
+      t.match(details, { partner_signing_certificate_id: /receipt_signed to false/ })
+    }
+    t.same(
+      Object.keys(await refusal({ ...plain, receipt_mode: 'sync' })),
+      ['receipt_mode'],
+      'a mode that is none asks for nothing',
+    )
+    for (const enough of [
+      { receipt_mode: 'None' },
+      { receipt_signed: false },
+      { partner_certificate_id: certificate },
+      { partner_signing_certificate_id: certificate },
+      { previous_partner_signing_certificate_id: certificate },
+    ]) {
+      const { status, text } = await client.post(PATH, { ...profile, ...plain, ...enough })
+      t.equal(status, 201, text)
+      t.equal((await client.delete(path)).status, 204)
+    }
+  })
+
   t.test('values outside their lists and ranges are refused by name', async (t) => {
     const wrong = {
       receipt_timeout_hours: [0, 721, 1.5, '24', null],
@@ -75,6 +100,15 @@ t.test('/as2/remote-profiles', async (t) => {
       receipt_signed: ['true', 1],
       require_signed: [null],
       require_encrypted: ['no'],
+      as2_version: ['1.0', 1.2, null],
+      micalg_format: ['SHA-256', 'sha-1'],
+      oaep_digest: ['SHA512', 'sha256'],
+      content_transfer_encoding: ['8bit', ''],
+      chunked_transfer: [null, 'no'],
+      send_file_name: [1],
+      receipt_signing_algorithm: ['None', 'MD5'],
+      accept_expired_certificates: ['yes'],
+      tls_verify_host_name: [0, false],
       subject: ['a\r\nBcc: x', 'x'.repeat(501), 5],
       content_type: [
         '',
@@ -83,6 +117,10 @@ t.test('/as2/remote-profiles', async (t) => {
         'text/plain; name=ä',
         'multipart/signed',
         'Application/PKCS7-MIME; a=b',
+        'multipart/related',
+        'Multipart/mixed ; boundary=x',
+        'multipart/report; report-type=disposition-notification; boundary=x',
+        'message/disposition-notification',
       ],
       as2id: ['x'.repeat(129), 'a\nb', ' a'],
       http_basic_username: ['a:b', 'a\nb'],
@@ -133,6 +171,9 @@ t.test('/as2/remote-profiles', async (t) => {
       'Disposition-Notification-To',
       'Date',
       'User-Agent',
+      'AS2-Version',
+      'AS2-Product',
+      'EDIINT-Features',
     ]
     for (const name of [
       ...owned,
@@ -175,21 +216,23 @@ t.test('/as2/remote-profiles', async (t) => {
 
   t.test('the key of a certificate must serve its use', async (t) => {
     const ec = await stored('curve', false, { keyType: 'ec' })
+    const pss = await stored('pss', false, { keyType: 'rsa-pss' })
+    const weak = await stored('weak', false, { keyType: 'ec', curve: 'prime192v1' })
     const edwards = await stored('edwards', true, { keyType: 'ed25519' })
-    t.match(await refusal({ partner_certificate_id: ec, partner_signing_certificate_id: edwards }), {
-      partner_certificate_id: /must have an RSA key.*\(curve\).* EC$/,
+    t.match(await refusal({ partner_certificate_id: weak, partner_signing_certificate_id: edwards }), {
+      partner_certificate_id: /must have an EC key on one of the curves.*\(weak\) is on prime192v1$/,
       partner_signing_certificate_id: /must have an RSA or EC key.*\(edwards\).* Ed25519$/,
     })
     const made = await client.create(PATH, {
       ...profile,
       encryption_algorithm: 'None',
-      partner_certificate_id: ec,
+      partner_certificate_id: pss,
       partner_signing_certificate_id: ec,
       tls_client_certificate_id: edwards,
       tls_ca_certificate_id: edwards,
     })
-    t.match(made, { partner_certificate_id: ec }, 'an EC key verifies, and TLS takes any')
-    t.match(await refusedUpdate({ encryption_algorithm: '3DES' }), { partner_certificate_id: /RSA/ })
+    t.match(made, { partner_signing_certificate_id: ec }, 'an EC key verifies, and TLS takes any')
+    t.match(await refusedUpdate({ encryption_algorithm: '3DES' }), { partner_certificate_id: /RSA or EC/ })
     t.equal((await client.delete(path)).status, 204)
   })
 
@@ -216,6 +259,15 @@ t.test('/as2/remote-profiles', async (t) => {
       require_signed: true,
       require_encrypted: true,
       content_type: 'application/octet-stream',
+      as2_version: '1.3',
+      micalg_format: 'sha-256',
+      oaep_digest: 'SHA256',
+      content_transfer_encoding: 'binary',
+      chunked_transfer: true,
+      send_file_name: true,
+      receipt_signing_algorithm: 'Auto',
+      accept_expired_certificates: false,
+      tls_verify_host_name: true,
     })
     t.match([created_at, updated_at], [/^\d{4}-.*Z$/, /^\d{4}-.*Z$/])
     const second = await client.post(PATH, { ...profile, as2id: 'OTHER' })
@@ -277,9 +329,19 @@ t.test('/as2/remote-profiles', async (t) => {
 
   t.test('the result of an update is validated as a whole', async (t) => {
     t.match(await refusedUpdate({ partner_certificate_id: null }), { partner_certificate_id: /is required/ })
-    await put({ partner_certificate_id: null, encryption_algorithm: 'None' })
+    await put({ tls_verify_host_name: false, tls_ca_certificate_id: certificate })
+    t.match(await refusedUpdate({ tls_ca_certificate_id: null }), {
+      tls_verify_host_name: /may be false only/,
+    })
+    await put({ tls_verify_host_name: true, tls_ca_certificate_id: null })
+    await put({ partner_certificate_id: null, encryption_algorithm: 'None', receipt_signed: false })
     t.match(await refusedUpdate({ encryption_algorithm: '3DES' }), { partner_certificate_id: /is required/ })
-    await put({ partner_certificate_id: certificate, encryption_algorithm: 'AES128-GCM' })
+    t.same(Object.keys(await refusedUpdate({ receipt_signed: true })), ['partner_signing_certificate_id'])
+    await put({
+      partner_certificate_id: certificate,
+      encryption_algorithm: 'AES128-GCM',
+      receipt_signed: true,
+    })
     await put({ http_basic_username: 'acme', http_basic_password: 'p' })
     t.match(await refusedUpdate({ http_basic_password: '' }), { http_basic_password: /is required with/ })
     t.same(

@@ -116,7 +116,11 @@ function profile(path: string, parties: string, link: string, body: object) {
 }
 
 function recipes(api: TestApi, directory: string, partner: string): Readonly<Record<string, Recipe>> {
-  const remote = { endpoint: 'http://127.0.0.1:9/as2', encryption_algorithm: 'None' }
+  const remote = {
+    endpoint: 'http://127.0.0.1:9/as2',
+    encryption_algorithm: 'None',
+    receipt_signed: false,
+  }
   const provider = () => ({ issuer_url: `https://${next()}.example`, sign_in: false, api_audience: 'x' })
   return {
     ...resource('/organizations', () => ({}), { display_name: 'Changed' }),

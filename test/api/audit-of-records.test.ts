@@ -178,7 +178,13 @@ t.test('as2-remote-profile: created, updated and deleted, with secrets that are 
     path: '/as2/remote-profiles',
     kind: 'as2-remote-profile',
     id: globex,
-    body: { business_partner_id: globex, as2id: 'HOOLI', endpoint, encryption_algorithm: 'None' },
+    body: {
+      business_partner_id: globex,
+      as2id: 'HOOLI',
+      endpoint,
+      encryption_algorithm: 'None',
+      receipt_signed: false,
+    },
     name: 'hooli',
     created: { business_partner_id: globex, as2id: 'HOOLI', endpoint, signing_algorithm: 'SHA256' },
     steps: [

@@ -97,6 +97,18 @@ t.test('DELETE /certificates/{id} is refused with 409 CERTIFICATE_IN_USE', async
         ],
       },
     })
+    const [trusted, also] = [await store(client, 'an authority'), await store(client, 'a partner')]
+    await client.put('/plugins/configs/as2-receiver/tls', {
+      tls_client_certificate: 'required',
+      tls_client_ca_certificate_ids: [trusted, also],
+    })
+    const { error } = await client.delete(`/certificates/${also}`)
+    t.match(error, {
+      code: 'CERTIFICATE_IN_USE',
+      details: { users: [{ name: 'tls', fields: ['tls_client_ca_certificate_ids'] }], total: 1 },
+    })
+    await client.put('/plugins/configs/as2-receiver/tls', { tls_client_ca_certificate_ids: [trusted] })
+    t.equal((await client.delete(`/certificates/${also}`)).status, 204, 'it is not in use any more')
   })
 
   t.test('naming 25 of 30 users, and counting all', async (t) => {

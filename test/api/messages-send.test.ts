@@ -194,7 +194,7 @@ t.test('POST /messages refuses with 400 what names it wrongly, and keeps nothing
     ['an unknown file', [...NAMED, large, { ...large, name: 'other' }], ['other']],
     ['a file as a field', [large, { name: 'from', fileName: 'a.txt', content: 'acme' }], ['from']],
     ['a field twice', [large, ...NAMED, field('to', 'globex')], ['to']],
-    ['the file twice', [large, ...NAMED, large], ['file']],
+    ['more files than allowed', [...NAMED, ...Array.from({ length: 51 }, () => large)], ['file']],
     ['text that cannot be stored', [large, field('from', 'ac\0me'), field('to', 'globex')], ['from']],
   ]
   for (const [what, parts, details] of cases) {
@@ -249,6 +249,11 @@ t.test(
       ['a.unknown', undefined, 'text/plain'],
       ['a.unknown', 'application/octet-stream', 'application/octet-stream'],
       ['a.csv', 'no media type', 'text/csv'],
+      // What would be taken for a layer of S/MIME, or for a receipt, when it is sent over AS2.
+      ['a.xml', 'application/pkcs7-mime', 'application/xml'],
+      ['a.p7m', 'application/X-PKCS7-MIME; smime-type=enveloped-data', 'application/octet-stream'],
+      ['a.txt', 'message/disposition-notification', 'text/plain'],
+      ['a.edi', 'multipart/report', 'application/edifact'],
     ]
     for (const [name, type, expected] of cases) {
       t.equal((await sent(api, [...NAMED, file('x', name, type)])).content_type, expected, `${name} ${type}`)

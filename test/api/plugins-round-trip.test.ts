@@ -78,7 +78,12 @@ const TYPES: Readonly<Record<string, Type>> = {
         path: fc.webPath().map((path) => `/${path.replace(/^\//, '')}`.slice(0, 200)),
         max_message_bytes: whole(1, 1024 ** 4),
         public_url: fc.oneof(fc.constant(''), address),
+        receipt_hosts: fc.array(oneOf('as2.example.com', '10.0.0.0/8', 'fd00::/8', '192.0.2.1'), {
+          maxLength: 5,
+        }),
         tls_certificate_id: fc.constant(null),
+        tls_client_certificate: fc.constant('none'),
+        tls_client_ca_certificate_ids: fc.constant([]),
       },
       { requiredKeys: [] },
     ),

@@ -73,9 +73,27 @@ const RULES: readonly Rule[] = [
     types: ['as2-receiver'],
     property: 'public_url',
     accepted: ['', ...URL_RULES.accepted],
-    refused: URL_RULES.refused.filter((url) => url !== ''),
+    refused: [...URL_RULES.refused.filter((url) => url !== ''), `https://as2.example/${'x'.repeat(881)}`],
   },
   { types: ['as2-receiver'], property: 'tls_certificate_id', accepted: [null], refused: [0, 999, '1', 1.5] },
+  {
+    types: ['as2-receiver'],
+    property: 'tls_client_certificate',
+    accepted: ['none'],
+    refused: ['None', true, null],
+  },
+  {
+    types: ['as2-receiver'],
+    property: 'tls_client_ca_certificate_ids',
+    accepted: [[]],
+    refused: [[999], ['1'], [0], 1, null, {}],
+  },
+  {
+    types: ['as2-receiver'],
+    property: 'receipt_hosts',
+    accepted: [[], ['receipts.example.com', 'localhost'], ['10.0.0.0/8', '192.0.2.1', 'fd00::/8', '::1']],
+    refused: [['10.0.0.0/33'], ['http://x.example/'], ['x.example:80'], ['*'], [''], [1], 'x.example', null],
+  },
 
   {
     types: ['file-poller', 'file-writer'],
@@ -195,6 +213,21 @@ t.test('as2-receiver: tls_certificate_id names a stored certificate with its pri
   const withKey = await upload({ certificate: certificatePem, private_key: privateKeyPem })
   t.same(await refusedBy(client, 'as2-receiver', { tls_certificate_id: keyless }), ['tls_certificate_id'])
   t.same(await refusedBy(client, 'as2-receiver', { tls_certificate_id: withKey }), [])
+
+  t.same(
+    await refusedBy(client, 'as2-receiver', { tls_client_certificate: 'required' }),
+    ['tls_client_ca_certificate_ids', 'tls_client_certificate'],
+    'client certificates belong to HTTPS, and are checked against something',
+  )
+  const https = { tls_certificate_id: withKey, tls_client_certificate: 'optional' }
+  t.same(
+    await refusedBy(client, 'as2-receiver', { ...https, tls_client_ca_certificate_ids: [keyless, 999] }),
+    ['tls_client_ca_certificate_ids'],
+  )
+  t.same(
+    await refusedBy(client, 'as2-receiver', { ...https, tls_client_ca_certificate_ids: [keyless, withKey] }),
+    [],
+  )
 })
 
 t.test('all that is wrong is told at once, each by its property', async (t) => {

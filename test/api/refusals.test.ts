@@ -8,13 +8,15 @@ t.test('what is refused, and in which words', async (t) => {
   const { client } = await startApi(t)
   const acme = Number((await client.create('/organizations', { name: 'acme' }))['id'])
   const globex = Number((await client.create('/partners', { name: 'globex' }))['id'])
-  const certificate = async (commonName: string, keyType: 'rsa' | 'ec') => {
+  const certificate = async (commonName: string, keyType: 'rsa' | 'rsa-pss' | 'ec' | 'ed25519') => {
     const { certificatePem, privateKeyPem } = makeCertificate({ commonName, keyType })
     const parts = { certificate: certificatePem, private_key: privateKeyPem, description: commonName }
     return Number((await client.ask('POST', '/certificates', { parts })).data['id'])
   }
   const rsa = await certificate('rsa', 'rsa')
   const ec = await certificate('ec', 'ec')
+  const edwards = await certificate('edwards', 'ed25519')
+  const pss = await certificate('pss', 'rsa-pss')
 
   t.test('a whole number has no end: a large limit is 500, a large offset finds an empty page', async (t) => {
     const many = '9'.repeat(400)
@@ -28,7 +30,7 @@ t.test('what is refused, and in which words', async (t) => {
         t.same(Object.values(answer.data).find(Array.isArray), [], list)
       }
     }
-    t.equal((await client.get(`/certificates/expiring?days=${many}`)).data['total'], 2)
+    t.equal((await client.get(`/certificates/expiring?days=${many}`)).data['total'], 4)
   })
 
   t.test('an empty parameter and one that is given twice are named as such', async (t) => {
@@ -50,17 +52,18 @@ t.test('what is refused, and in which words', async (t) => {
     })
   })
 
-  t.test('a certificate that signs, decrypts or encrypts must have an RSA key', async (t) => {
+  t.test('a certificate that signs, decrypts or encrypts must have an RSA or EC key', async (t) => {
     const details = {
-      signing_certificate_id: ec,
-      decryption_certificate_id: ec,
-      previous_decryption_certificate_id: ec,
+      signing_certificate_id: edwards,
+      decryption_certificate_id: edwards,
+      previous_decryption_certificate_id: edwards,
     }
     const local = { local_organization_id: acme, as2id: 'ACME' }
     const refused = await client.post('/as2/local-profiles', { ...local, ...details })
     t.equal(refused.status, 400)
     t.same(Object.keys(refused.error?.details ?? {}).toSorted(), Object.keys(details).toSorted())
-    for (const text of Object.values(refused.error?.details ?? {})) t.match(text, /must have an RSA key/)
+    for (const text of Object.values(refused.error?.details ?? {}))
+      t.match(text, /must have an RSA or EC key/)
     t.equal(
       (await client.post('/as2/local-profiles', { ...local, decryption_certificate_id: rsa })).status,
       201,
@@ -68,18 +71,18 @@ t.test('what is refused, and in which words', async (t) => {
 
     const remote = { business_partner_id: globex, as2id: 'GLOBEX', endpoint: 'http://globex.example/as2' }
     const asked = (body: object) => client.post('/as2/remote-profiles', { ...remote, ...body })
-    t.match((await asked({ partner_certificate_id: ec })).error?.details, {
-      partner_certificate_id: /must have an RSA key/,
+    t.match((await asked({ partner_certificate_id: edwards })).error?.details, {
+      partner_certificate_id: /must have an RSA or EC key/,
     })
     const plain = {
-      partner_certificate_id: ec,
+      partner_certificate_id: pss,
       encryption_algorithm: 'None',
       partner_signing_certificate_id: ec,
     }
     t.equal((await asked(plain)).status, 201, 'it verifies signatures only')
     const path = `/as2/remote-profiles/${globex}`
     t.match((await client.put(path, { encryption_algorithm: 'AES256-CBC' })).error?.details, {
-      partner_certificate_id: /must have an RSA key/,
+      partner_certificate_id: /must have an RSA or EC key/,
     })
     t.equal((await client.delete(path)).status, 204)
   })

@@ -26,6 +26,7 @@ const OPEN_PROPERTIES: Readonly<Record<string, (api: TestApi, name: string) => P
     as2id: name,
     endpoint: 'http://127.0.0.1:9/as2',
     encryption_algorithm: 'None',
+    receipt_signed: false,
     http_basic_username: 'waybill',
   }),
   'http-poster': async (_api, name) => ({

@@ -102,6 +102,7 @@ export async function startApi(
       storage: localStorage(directory),
       earlierStorages: [],
       product: 'Waybill/test',
+      publicUrl: 'http://localhost:8080',
     },
     loadSpec: async (type, name) => {
       const instance = await namingOutages(records.plugins.instance(type, name))

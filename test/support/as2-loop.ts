@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { makeCertificate, type TestCertificate } from './certificates.ts'
+import { makeCertificate, type CertificateWishes, type TestCertificate } from './certificates.ts'
 import { reservePort } from './reserved-port.ts'
 import type { Waybill } from './waybill.ts'
 
@@ -24,6 +24,8 @@ export interface LoopOptions {
   readonly pollSeconds?: number
   readonly settleSeconds?: number
   readonly retryInitialSeconds?: number
+  /** Kind of the keys of both; default RSA. */
+  readonly keys?: Pick<CertificateWishes, 'keyType' | 'curve'>
 }
 
 interface Identified {
@@ -37,7 +39,7 @@ export async function setUpLoop(waybill: Waybill, options: LoopOptions): Promise
   const [outbox, processed, inbox] = ['outbox', 'processed', 'inbox'].map((name) =>
     join(directory, name),
   ) as [string, string, string]
-  const { acme, globex } = await makeParties(waybill)
+  const { acme, globex } = await makeParties(waybill, options.keys ?? {})
   const retry = { retry_initial_seconds: retryInitialSeconds, retry_max_seconds: 10, retry_max_attempts: 50 }
   const configure = (type: string, body: object) =>
     waybill.request('POST', `/plugins/configs?type=${type}`, body)
@@ -90,12 +92,15 @@ export interface Side {
   readonly keys: TestCertificate
 }
 
-async function makeParties(waybill: Waybill): Promise<{ acme: Side; globex: Side }> {
+async function makeParties(
+  waybill: Waybill,
+  wishes: Pick<CertificateWishes, 'keyType' | 'curve'>,
+): Promise<{ acme: Side; globex: Side }> {
   const make = async (name: string, displayName: string): Promise<Side> => {
     const body = { name, display_name: displayName }
     const organization = await waybill.request<Identified>('POST', '/organizations', body)
     const partner = await waybill.request<Identified>('POST', '/partners', body)
-    const keys = makeCertificate({ commonName: displayName })
+    const keys = makeCertificate({ commonName: displayName, ...wishes })
     const certificate = await waybill.upload<Identified>('/certificates', {
       certificate: new Blob([keys.certificatePem]),
       private_key: new Blob([keys.privateKeyPem]),

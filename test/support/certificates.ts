@@ -45,8 +45,12 @@ export interface CertificateWishes {
   readonly age?: number
   /** Names and IPv4 addresses for TLS; default none. */
   readonly hosts?: readonly string[]
-  /** Default `rsa`; `ec` makes a P-256 key. */
+  /** Default `rsa`. */
   readonly keyType?: KeyType
+  /** Of an `ec` key; default P-256. */
+  readonly curve?: string
+  /** Of an `rsa` key; default 65537. */
+  readonly publicExponent?: number
   /** The key of an earlier certificate, which is renewed; `keyType` must be its type. */
   readonly key?: KeyPair
   /** Who signs; default itself. */
@@ -83,7 +87,7 @@ export interface TestCertificate extends KeyPair {
 export function makeCertificate(wishes: CertificateWishes): TestCertificate {
   const { commonName, days = 365, age = 1, hosts = [], issuer, authority = false, raw = {} } = wishes
   const { keyType = 'rsa' } = wishes
-  const { privateKey, publicKey } = wishes.key ?? makeKey(keyType, wishes.keyBits ?? 2048)
+  const { privateKey, publicKey } = wishes.key ?? makeKey(keyType, wishes)
   const privateKeyPem = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
   const publicKeyInfo = raw.publicKeyInfo ?? publicKey.export({ type: 'spki', format: 'der' })
   const subject = raw.subject ?? nameOf(commonName)
@@ -111,10 +115,13 @@ export function makeCertificate(wishes: CertificateWishes): TestCertificate {
   return { certificate, certificatePem, privateKey, publicKey, privateKeyPem, subject, keyType }
 }
 
-function makeKey(keyType: KeyType, keyBits: number): KeyPair {
+function makeKey(
+  keyType: KeyType,
+  { keyBits = 2048, curve = 'P-256', publicExponent = 65537 }: CertificateWishes,
+): KeyPair {
   switch (keyType) {
     case 'rsa':
-      return generateKeyPairSync('rsa', { modulusLength: keyBits })
+      return generateKeyPairSync('rsa', { modulusLength: keyBits, publicExponent })
     case 'rsa-pss':
       return generateKeyPairSync('rsa-pss', {
         modulusLength: keyBits,
@@ -122,7 +129,7 @@ function makeKey(keyType: KeyType, keyBits: number): KeyPair {
         mgf1HashAlgorithm: 'sha256',
       })
     case 'ec':
-      return generateKeyPairSync('ec', { namedCurve: 'P-256' })
+      return generateKeyPairSync('ec', { namedCurve: curve })
     case 'ed25519':
       return generateKeyPairSync('ed25519')
   }

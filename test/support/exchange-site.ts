@@ -74,6 +74,7 @@ export async function setUpSite(waybill: Waybill, options: SiteOptions): Promise
     as2id: 'GLOBEX',
     endpoint: 'http://127.0.0.1:9/as2',
     encryption_algorithm: 'None',
+    receipt_signed: false,
     require_signed: false,
     require_encrypted: false,
   })

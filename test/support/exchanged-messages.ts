@@ -8,7 +8,10 @@ export interface ExchangedMessage {
   readonly id: string
   readonly direction: 'inbound' | 'outbound'
   readonly status: string
+  readonly from: string
+  readonly to: string
   readonly file_name: string
+  readonly settled_at: string | null
   readonly deliveries: readonly {
     readonly state: string
     readonly attempts: number

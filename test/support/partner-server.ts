@@ -11,8 +11,15 @@ export interface PartnerServer {
   readonly connections: ReadonlySet<Socket>
 }
 
-export function httpServer(t: Teardown, answer: RequestListener): Promise<PartnerServer> {
-  return listening(t, createHttpServer(answer))
+/** With `asked`, that answers a request which asks by its headers whether its body is wanted. */
+export function httpServer(
+  t: Teardown,
+  answer: RequestListener,
+  asked?: RequestListener,
+): Promise<PartnerServer> {
+  const server = createHttpServer(answer)
+  if (asked !== undefined) server.on('checkContinue', asked)
+  return listening(t, server)
 }
 
 export function httpsServer(

@@ -189,6 +189,7 @@ t.test('7 Errors', async (t) => {
       as2id: 'GLOBEX',
       endpoint: 'http://127.0.0.1:9/as2',
       encryption_algorithm: 'None',
+      receipt_signed: false,
     })
     const path = `/as2/remote-profiles/${globex}/check-connection`
     told(t, await client.post(path, { sender: 'sender' }), 503, 'SENDER_NOT_RUNNING', 'stopped')

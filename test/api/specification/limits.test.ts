@@ -81,7 +81,8 @@ t.test('8 Limits', async (t) => {
   })
 
   t.test('8 receipt_timeout_hours: 1 to 720, default 24', async (t) => {
-    const profile = { as2id: 'GLOBEX', endpoint: 'http://globex.example/as2', encryption_algorithm: 'None' }
+    const plain = { encryption_algorithm: 'None', receipt_signed: false }
+    const profile = { as2id: 'GLOBEX', endpoint: 'http://globex.example/as2', ...plain }
     const created = await client.create('/as2/remote-profiles', { ...profile, business_partner_id: globex })
     t.equal(created['receipt_timeout_hours'], 24)
     const put = (hours: number) =>

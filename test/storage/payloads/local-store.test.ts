@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { mkdir, readdir, readFile, rename, stat, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rename, rmdir, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import fc from 'fast-check'
@@ -41,6 +41,32 @@ t.test('a stage lies at <directory>/<message id>/<stage>, readable by its owner 
   t.equal((await stat(join(directory, id))).mode & 0o777, 0o700)
   t.equal((await stat(directory)).mode & 0o777, 0o700)
 })
+
+t.test(
+  'a stage is stored while others of its message fail, which takes their empty folder away',
+  async (t) => {
+    const directory = await temporaryDirectory(t)
+    const store = await LocalStore.open(directory)
+    let removed = 0
+    for (let round = 0; round < 100; round += 1) {
+      const id = randomUUID()
+      const stored = new AbortController()
+      const storing = store.put(id, 'received', Buffer.from('bytes')).finally(() => stored.abort())
+      // As often as there are other stages.
+      for (let times = 0; times < PAYLOAD_STAGES.length - 1 && !stored.signal.aborted;) {
+        const isRemoved = await rmdir(join(directory, id)).then(
+          () => true,
+          () => false,
+        )
+        if (isRemoved) times += 1
+        if (isRemoved) removed += 1
+      }
+      await storing
+      t.equal(await readFile(join(directory, id, 'received'), 'utf8'), 'bytes')
+    }
+    t.comment(`${removed} folders were taken away`)
+  },
+)
 
 t.test('no message id and no stage leads to another place', async (t) => {
   const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/

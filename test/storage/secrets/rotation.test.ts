@@ -197,6 +197,7 @@ t.test('every column with sealed values is known to the rotation and guarded', a
     as2id: 'GLOBEX',
     endpoint: 'https://as2.globex.example',
     encryption_algorithm: 'None',
+    receipt_signed: false,
   })
   await client.create('/plugins/configs?type=http-poster', {
     name: 'poster',

@@ -1,0 +1,50 @@
+import { micEquals, type Mic } from '../protocol/mic.ts'
+import { readMessage, type IncomingFacts, type Reception } from '../protocol/read.ts'
+import { Refusal } from '../protocol/refusal.ts'
+import { readMessageStream } from '../protocol/stream/read-message-stream.ts'
+import type { PayloadStore } from '../../../storage/payloads/store.ts'
+import { steadily } from './steady-answer.ts'
+import { bytesOf, type TakenBody } from './taken-body.ts'
+
+/** A message that was refused, with what it can be opened once more. */
+export interface RefusedMessage extends Pick<Reception, 'headers' | 'decryption' | 'maxContentBytes'> {
+  readonly received: TakenBody['received']
+  /** Where its body lies, if it was too large for memory. */
+  readonly store: PayloadStore
+  readonly messageId: string
+}
+
+/**
+ * Whether a message bears an intact signature by this certificate, over content of this MIC. It is opened anew for that,
+ * with no other certificate: it costs as much as the first time, whatever is wrong with it.
+ */
+export async function isSignedAgain(
+  message: RefusedMessage,
+  by: { readonly certificate: Buffer; readonly mic: Mic },
+): Promise<boolean> {
+  try {
+    const { signer, mic } = await steadily(bytesOf(message.received), () => open(message, by.certificate))
+    return signer !== null && micEquals(mic, by.mic)
+  } catch (thrown) {
+    if (thrown instanceof Refusal) return false
+    throw thrown
+  }
+}
+
+async function open(message: RefusedMessage, certificate: Buffer): Promise<IncomingFacts> {
+  const { received, headers, decryption, maxContentBytes, store, messageId } = message
+  const require = { signed: true, encrypted: false }
+  const reception = { headers, decryption, signers: [certificate], maxContentBytes, require }
+  if (Buffer.isBuffer(received)) return readMessage({ ...reception, body: received })
+  const again = async (): Promise<AsyncIterable<Buffer>> => {
+    const stored = await store.open(messageId, received.stage, { sha256: received.sha256 })
+    if (stored === undefined)
+      throw new Error(`The payload ${messageId}/${received.stage} is not stored any more`)
+    return stored as AsyncIterable<Buffer>
+  }
+  return readMessageStream({ ...reception, body: await again(), again, sink: passOver })
+}
+
+async function passOver(content: AsyncIterable<Buffer>): Promise<void> {
+  for await (const chunk of content) void chunk
+}

@@ -1,0 +1,35 @@
+import { randomInt } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
+import { Refusal } from '../protocol/refusal.ts'
+
+/**
+ * When a message is refused that could not be decrypted. The protocol does the same work whatever was wrong with it; what
+ * is left of a difference, some microseconds of exceptions and parsing, is hidden by an answer at a time that does not
+ * depend on the work: so long after the message was there, for its size.
+ */
+
+/** More than opening a small message takes, with an RSA key of 4096 bits. */
+const LEAST_MS = 10
+/** More than decrypting and hashing takes. */
+const MS_PER_MIB = 16
+const MIB = 1024 * 1024
+
+/** Opens a message of a size. One that cannot be decrypted is refused no sooner than it should be. */
+export async function steadily<Opened>(sizeBytes: number, open: () => Promise<Opened>): Promise<Opened> {
+  const startMs = performance.now()
+  try {
+    return await open()
+  } catch (thrown) {
+    const isOpaque = thrown instanceof Refusal && thrown.modifier === 'decryption-failed'
+    if (isOpaque) await until(startMs + LEAST_MS + (sizeBytes / MIB) * MS_PER_MIB)
+    throw thrown
+  }
+}
+
+async function until(dueMs: number): Promise<void> {
+  const now = performance.now()
+  // Where the work took longer, as on a busy machine, chance goes on top.
+  const endMs = now < dueMs ? dueMs : now + randomInt(LEAST_MS * 1_000) / 1_000
+  // A timer counts whole milliseconds on a clock that stands still during the work: it may end before its time.
+  for (let left = endMs - now; left > 0; left = endMs - performance.now()) await delay(Math.ceil(left))
+}
