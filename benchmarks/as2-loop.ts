@@ -5,12 +5,18 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { setUpLoop, startLoop } from '../test/support/as2-loop.ts'
 import { Waybill } from '../test/support/waybill.ts'
+import { startOpenAs2Loop } from './openas2-loop.ts'
 import type { Figures, ScenarioOptions } from './scenario.ts'
+import { median } from './statistics.ts'
 import { usageOf, type Usage } from './usage.ts'
 
 const LOOK_MS = 200
 const TIME_LIMIT_MS = 10 * 60_000
 const PAGE = 500
+const ROUNDS = 3
+/** OpenAS2 gets fewer messages a round, as it takes longer for each. */
+const PEER_SHARE = 5
+const LEAST_OF_OPENAS2 = 6
 
 interface Message {
   readonly id: string
@@ -27,31 +33,62 @@ interface Message {
 
 /**
  * Files of 10 KB (EDI-like text: it compresses) through poller, sender, receiver and writer of one process, signed,
- * encrypted, compressed, with signed synchronous receipts; every record and payload durable.
+ * encrypted, compressed, with signed synchronous receipts; every record and payload durable. In turn with OpenAS2, where it
+ * is installed, as its distribution is set up: both companies in one server. `alone`, it sends the files of one folder, one
+ * after the other; `abreast`, those of as many folders as Waybill has deliveries under way. Each figure is the median of the rounds.
  *
  * The rate is over the whole way, from the first message's acceptance to the last file's delivery. The latency is
  * that of one delivery over AS2, from its claim to its settlement by the receipt; waiting in the queue is not in it.
  */
 export async function as2Loop(options: ScenarioOptions): Promise<Figures> {
-  const { messages = 2_000, sizeBytes = 10_240, concurrency = 10 } = options
+  const { messages = 2_000, sizeBytes = 10_240, concurrency = 20 } = options
+  await using running = new AsyncDisposableStack()
   const directory = await mkdtemp(join(tmpdir(), 'waybill-bench-'))
+  running.defer(() => rm(directory, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 }))
   const waybill = await Waybill.start({ directory })
-  try {
-    const loop = await setUpLoop(waybill, { directory, concurrency })
-    await startLoop(waybill)
-    await send(waybill, loop.outbox, 'warm', Math.ceil(messages / 10), sizeBytes)
-    const warm = (await statistics(waybill)).length
+  running.defer(async () => void (await waybill.stop()))
+  const loop = await setUpLoop(waybill, { directory, concurrency })
+  await startLoop(waybill)
+  const openAs2 = await startOpenAs2Loop(concurrency, running)
+  if (openAs2 === null) console.log('OpenAS2 is not installed (node test/interop/prepare.ts): without it')
+  const peerMessages = Math.ceil(messages / PEER_SHARE)
+
+  await send(waybill, loop.outbox, 'warm', Math.ceil(messages / 10), sizeBytes)
+  await openAs2?.alone('warm', peerMessages, sizeBytes)
+  await openAs2?.abreast('warm', peerMessages, sizeBytes)
+  const rounds: Record<string, number>[] = []
+  const peer: { readonly alone: number; readonly abreast: number }[] = []
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const earlier = (await statistics(waybill)).length
     const before = await usageOf(waybill.pid)
-    await send(waybill, loop.outbox, 'run', messages, sizeBytes)
+    await send(waybill, loop.outbox, `run${round}`, messages, sizeBytes)
     const after = await usageOf(waybill.pid)
-    const all = await statistics(waybill)
-    return {
-      parameters: { messages, bytes_each: sizeBytes, deliveries_at_once: concurrency },
-      figures: figuresOf(all.slice(warm), messages, before, after),
+    rounds.push(figuresOf((await statistics(waybill)).slice(earlier), messages, before, after))
+    if (openAs2 !== null)
+      peer.push({
+        alone: await openAs2.alone(`run${round}`, peerMessages, sizeBytes),
+        abreast: await openAs2.abreast(`run${round}`, peerMessages, sizeBytes),
+      })
+  }
+  const figures = Object.fromEntries(
+    Object.keys(rounds[0] ?? {}).map((name) => [name, median(rounds.map((round) => round[name] ?? 0))]),
+  )
+  const failures: string[] = []
+  if (openAs2 !== null) {
+    // Of each round its own share: what else the machine has to do changes more slowly than the rounds.
+    for (const way of ['alone', 'abreast'] as const) {
+      const rates = peer.map((each) => each[way])
+      const times = median(rates.map((rate, round) => (rounds[round]?.['messages_per_second'] ?? 0) / rate))
+      figures[`openas2_${way}_messages_per_second`] = median(rates)
+      figures[`times_openas2_${way}`] = times
+      if (times < LEAST_OF_OPENAS2)
+        failures.push(`${times.toFixed(2)} times OpenAS2 (${way}), not ${LEAST_OF_OPENAS2}`)
     }
-  } finally {
-    await waybill.stop()
-    await rm(directory, { recursive: true, force: true })
+  }
+  return {
+    parameters: { messages, bytes_each: sizeBytes, deliveries_at_once: concurrency, rounds: ROUNDS },
+    figures,
+    failures,
   }
 }
 

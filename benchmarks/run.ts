@@ -3,7 +3,11 @@ import { cpus, totalmem } from 'node:os'
 import { parseArgs } from 'node:util'
 import { apiLists } from './api-lists.ts'
 import { apiThroughput } from './api-throughput.ts'
+import { as2Hostile } from './as2-hostile.ts'
+import { as2Large } from './as2-large.ts'
 import { as2Loop } from './as2-loop.ts'
+import { as2Oracle } from './as2-oracle.ts'
+import { as2Receive } from './as2-receive.ts'
 import { fileIntake } from './file-intake.ts'
 import { deliveries } from './deliveries.ts'
 import { events } from './events.ts'
@@ -11,10 +15,14 @@ import { recovery } from './recovery.ts'
 import type { Report, Scenario } from './scenario.ts'
 import { table } from './table.ts'
 
-/** `npm run bench -- NAME [--messages N] [--size BYTES] [--concurrency N] [--json FILE]` */
+/** `npm run bench -- NAME [--messages N] [--size BYTES] [--concurrency N] [--mb N] [--seconds N] [--json FILE]` */
 const SCENARIOS: Readonly<Record<string, Scenario>> = {
   'api-lists': apiLists,
+  'as2-hostile': as2Hostile,
+  'as2-large': as2Large,
   'as2-loop': as2Loop,
+  'as2-oracle': as2Oracle,
+  'as2-receive': as2Receive,
   'file-intake': fileIntake,
   'api-throughput': apiThroughput,
   deliveries,
@@ -28,6 +36,8 @@ const { values, positionals } = parseArgs({
     messages: { type: 'string' },
     size: { type: 'string' },
     concurrency: { type: 'string' },
+    mb: { type: 'string' },
+    seconds: { type: 'string' },
     json: { type: 'string' },
   },
 })
@@ -43,6 +53,8 @@ const figures = await scenario({
   messages: number(values.messages),
   sizeBytes: number(values.size),
   concurrency: number(values.concurrency),
+  megabytes: number(values.mb),
+  seconds: number(values.seconds),
 })
 const report: Report = {
   scenario: name,

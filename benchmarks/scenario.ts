@@ -3,6 +3,8 @@ export interface ScenarioOptions {
   readonly messages?: number | undefined
   readonly sizeBytes?: number | undefined
   readonly concurrency?: number | undefined
+  readonly megabytes?: number | undefined
+  readonly seconds?: number | undefined
 }
 
 /** What a scenario measured. Names of figures end in their unit. */

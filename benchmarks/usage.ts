@@ -18,7 +18,8 @@ export async function usageOf(pid: number): Promise<Usage> {
   return { cpuSeconds, peakBytes }
 }
 
-async function family(root: number): Promise<number[]> {
+/** A process and everything that it started, and so on. */
+export async function family(root: number): Promise<number[]> {
   const parents = new Map<number, number>()
   for (const entry of await readdir('/proc')) {
     if (!/^\d+$/.test(entry)) continue

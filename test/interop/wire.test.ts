@@ -13,6 +13,9 @@ import { dropFile } from '../support/file-set.ts'
 import { temporaryDirectory, until } from '../support/processes.ts'
 import { Waybill } from '../support/waybill.ts'
 
+// Two services start, and wait for what they exchange.
+t.setTimeout(300_000)
+
 /** What the service puts on the wire, opened by openssl, and what openssl made, taken by the service. */
 const openssl = (...args: readonly string[]): Buffer =>
   execFileSync('openssl', args, { stdio: ['ignore', 'pipe', 'pipe'] })
