@@ -4,6 +4,7 @@ import { Refusal } from '../protocol/refusal.ts'
 import { readMessageStream } from '../protocol/stream/read-message-stream.ts'
 import type { PayloadStore } from '../../../storage/payloads/store.ts'
 import { steadily } from './steady-answer.ts'
+import { storedAgain } from './streamed-message.ts'
 import { bytesOf, type TakenBody } from './taken-body.ts'
 
 /** A message that was refused, with what it can be opened once more. */
@@ -36,12 +37,7 @@ async function open(message: RefusedMessage, certificate: Buffer): Promise<Incom
   const require = { signed: true, encrypted: false }
   const reception = { headers, decryption, signers: [certificate], maxContentBytes, require }
   if (Buffer.isBuffer(received)) return readMessage({ ...reception, body: received })
-  const again = async (): Promise<AsyncIterable<Buffer>> => {
-    const stored = await store.open(messageId, received.stage, { sha256: received.sha256 })
-    if (stored === undefined)
-      throw new Error(`The payload ${messageId}/${received.stage} is not stored any more`)
-    return stored as AsyncIterable<Buffer>
-  }
+  const again = () => storedAgain(store, messageId, received)
   return readMessageStream({ ...reception, body: await again(), again, sink: passOver })
 }
 

@@ -76,7 +76,8 @@ async function* collecting(body: AsyncIterable<Buffer>): AsyncGenerator<Buffer> 
   }
 }
 
-async function storedAgain(
+/** A stored body, read once more and held against its digest. */
+export async function storedAgain(
   store: PayloadStore,
   messageId: string,
   { stage, sha256 }: NewStage,
