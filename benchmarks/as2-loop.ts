@@ -7,7 +7,7 @@ import { setUpLoop, startLoop } from '../test/support/as2-loop.ts'
 import { Waybill } from '../test/support/waybill.ts'
 import { startOpenAs2Loop } from './openas2-loop.ts'
 import type { Figures, ScenarioOptions } from './scenario.ts'
-import { median } from './statistics.ts'
+import { median, quantile } from './statistics.ts'
 import { usageOf, type Usage } from './usage.ts'
 
 const LOOK_MS = 200
@@ -157,14 +157,11 @@ function figuresOf(
         time(history.find(({ new_state }) => new_state === state)?.created_at ?? '')
       return at('delivered') - at('delivering')
     })
-    .toSorted((one, other) => one - other)
   const seconds = (endedMs - beganMs) / 1000
-  const quantile = (share: number): number =>
-    attemptsMs[Math.min(attemptsMs.length - 1, Math.floor(attemptsMs.length * share))] ?? 0
   return {
     messages_per_second: messages / seconds,
-    p50_ms: quantile(0.5),
-    p99_ms: quantile(0.99),
+    p50_ms: median(attemptsMs),
+    p99_ms: quantile(attemptsMs, 0.99),
     cpu_ms_per_message: ((after.cpuSeconds - before.cpuSeconds) * 1000) / messages,
     peak_memory_mb: after.peakBytes / 1024 / 1024,
     seconds,

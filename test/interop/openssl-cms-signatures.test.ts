@@ -2,28 +2,13 @@ import t from 'tap'
 import { composeMessage } from '../../actors/as2/protocol/compose.ts'
 import { micEquals, micOf } from '../../actors/as2/protocol/mic.ts'
 import { Refusal } from '../../actors/as2/protocol/refusal.ts'
-import { makeCertificate } from '../support/certificates.ts'
+import { CERTIFICATES, CURVES, RSA, type Name } from './openssl-certificates.ts'
 import { bodyOf, CONTENT, ENTITY, Openssl, PLAIN, readFrom, withoutHeaders } from './openssl.ts'
 
 /** Signatures between us and `openssl cms`, in every combination that it can make and verify. */
 
 t.setTimeout(180_000)
 
-const CERTIFICATES = {
-  rsa2048: makeCertificate({ commonName: 'RSA 2048' }),
-  rsa3072: makeCertificate({ commonName: 'RSA 3072', keyBits: 3072 }),
-  p256: makeCertificate({ commonName: 'P-256', keyType: 'ec' }),
-  p384: makeCertificate({ commonName: 'P-384', keyType: 'ec', curve: 'P-384' }),
-  p521: makeCertificate({ commonName: 'P-521', keyType: 'ec', curve: 'P-521' }),
-  secp256k1: makeCertificate({ commonName: 'secp256k1', keyType: 'ec', curve: 'secp256k1' }),
-  brainpool: makeCertificate({ commonName: 'Brainpool', keyType: 'ec', curve: 'brainpoolP384r1' }),
-  stranger: makeCertificate({ commonName: 'Stranger' }),
-} as const
-
-type Name = keyof typeof CERTIFICATES
-
-const RSA: readonly Name[] = ['rsa2048', 'rsa3072']
-const CURVES: readonly Name[] = ['p256', 'p384', 'p521', 'secp256k1', 'brainpool']
 const DIGESTS = ['SHA1', 'SHA256', 'SHA384', 'SHA512'] as const
 
 const openssl = await Openssl.start(t, CERTIFICATES)

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { request } from 'node:http'
 import { join } from 'node:path'
@@ -6,7 +5,8 @@ import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { composeMessage, type Outgoing } from '../../../../actors/as2/protocol/compose.ts'
 import { micEquals } from '../../../../actors/as2/protocol/mic.ts'
-import { readReceipt } from '../../../../actors/as2/protocol/receipt.ts'
+import type { Receipt } from '../../../../actors/as2/protocol/receipt.ts'
+import { As2Correspondent, type Answered } from '../../../support/as2-correspondent.ts'
 import { setUpLoop, startLoop, type As2Loop } from '../../../support/as2-loop.ts'
 import { makeCertificate } from '../../../support/certificates.ts'
 import { allMessages, untilDelivered } from '../../../support/exchanged-messages.ts'
@@ -19,53 +19,12 @@ t.teardown(async () => waybill.stop())
 const loop: As2Loop = await setUpLoop(waybill, { directory })
 await startLoop(waybill)
 const url = loop.receiverUrl
+const acme = new As2Correspondent(waybill, loop)
 
-function outgoing(changes: Partial<Outgoing> = {}): Outgoing {
-  const { acme, globex } = loop
-  return {
-    as2From: 'ACME-AS2',
-    as2To: 'GLOBEX AS2',
-    messageId: `<${randomUUID()}@acme>`,
-    subject: 'an invoice',
-    date: new Date(),
-    fileName: `${randomUUID()}.edi`,
-    contentType: 'application/edifact',
-    content: Buffer.from("UNB+UNOC:3'"),
-    compression: 'BeforeSigning',
-    signature: {
-      algorithm: 'SHA256',
-      scheme: 'PKCS1',
-      certificate: acme.keys.certificate,
-      privateKey: acme.keys.privateKey,
-    },
-    encryption: { algorithm: 'AES256-CBC', keyTransport: 'PKCS1', certificate: globex.keys.certificate },
-    receipt: { signed: true, asyncUrl: null },
-    product: 'Partner/1.0',
-    ...changes,
-  }
-}
-
-interface Sent {
-  readonly status: number
-  readonly headers: [string, string][]
-  readonly body: Buffer
-}
-
-async function post(headers: ReadonlyArray<readonly [string, string]>, body: Buffer): Promise<Sent> {
-  const response = await fetch(url, {
-    method: 'POST',
-    headers: headers.map(([name, value]) => [name, value]),
-    body: new Uint8Array(body),
-  })
-  return {
-    status: response.status,
-    headers: [...response.headers],
-    body: Buffer.from(await response.arrayBuffer()),
-  }
-}
-
-const receiptOf = ({ headers, body }: Sent) =>
-  readReceipt({ headers, body, signers: [loop.globex.keys.certificate] })
+const outgoing = (changes?: Partial<Outgoing>): Outgoing => acme.message(changes)
+const post = (headers: ReadonlyArray<readonly [string, string]>, body: Buffer): Promise<Answered> =>
+  acme.post(headers, body)
+const receiptOf = (answer: Answered): Promise<Receipt> => acme.receiptOf(answer)
 
 /** The message that the last request made. */
 async function recordOf(messageId: string) {

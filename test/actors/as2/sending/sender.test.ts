@@ -3,10 +3,11 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { buffer } from 'node:stream/consumers'
 import t from 'tap'
 import { headerPairs } from '../../../../actors/as2/sending/http-client.ts'
-import { PROCESSED, type Disposition } from '../../../../actors/as2/protocol/disposition.ts'
+import type { Disposition } from '../../../../actors/as2/protocol/disposition.ts'
 import { readMessage, type Incoming } from '../../../../actors/as2/protocol/read.ts'
-import { composeReceipt, type OutgoingReceipt } from '../../../../actors/as2/protocol/receipt.ts'
+import type { OutgoingReceipt } from '../../../../actors/as2/protocol/receipt.ts'
 import { setUpLoop, startLoop } from '../../../support/as2-loop.ts'
+import { receiptOf } from '../../../support/async-partner.ts'
 import { makeCertificate } from '../../../support/certificates.ts'
 import { allMessages, type ExchangedMessage } from '../../../support/exchanged-messages.ts'
 import { dropFile } from '../../../support/file-set.ts'
@@ -55,20 +56,7 @@ async function answer(
   response: ServerResponse,
   changes: Partial<OutgoingReceipt> = {},
 ): Promise<void> {
-  const { certificate, privateKey } = loop.globex.keys
-  const { headers, body } = await composeReceipt({
-    as2From: message.as2To,
-    as2To: message.as2From,
-    messageId: '<receipt@globex>',
-    date: new Date(),
-    originalMessageId: message.messageId,
-    disposition: PROCESSED,
-    mic: message.mic,
-    text: 'A receipt.',
-    signature: { algorithm: 'SHA256', scheme: 'PKCS1', certificate, privateKey },
-    product: 'Partner/1.0',
-    ...changes,
-  })
+  const { headers, body } = await receiptOf(message, loop.globex.keys, changes)
   response.writeHead(200, headers.flat()).end(body)
 }
 
