@@ -176,7 +176,7 @@ async function openCms(entity: Entity, { message, progress, effort }: Opening): 
     case CONTENT_TYPE.authEnvelopedData: {
       checkOrder(Object.values(progress).every((layer) => layer === null))
       const type = contentType === CONTENT_TYPE.envelopedData ? 'envelopedData' : 'authEnvelopedData'
-      const opened = openEnvelopedData(type, content, message.decryption)
+      const opened = await openEnvelopedData(type, content, message.decryption)
       progress.encryption = opened
       effort.decrypted(opened.content, opened.intact)
       return parseEntity(opened.content, 'payload')

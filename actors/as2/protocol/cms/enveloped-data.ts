@@ -19,6 +19,8 @@ import { wrapOctets } from './octets.ts'
 import { CONTENT_TYPE } from './oids.ts'
 import { envelopeVersion, findRecipients, formatRecipient, unwrapContentKey } from './recipient.ts'
 import type { Recipient } from './recipient.ts'
+import type { RsaDecryption } from './rsa-decryption.ts'
+import { decryptBeside } from './rsa-pool.ts'
 
 export interface OpenedEnvelope {
   /** What the key made of the ciphertext. */
@@ -87,18 +89,19 @@ export function formatEnvelopedData(
  * no exception but a mark: whoever opens the message goes on as far as with any other (RFC 3218 §2.3.2).
  * @throws Refusal `decryption-failed` for what can be told from the message alone; Asn1Error
  */
-export function openEnvelopedData(
+export async function openEnvelopedData(
   contentType: EnvelopeType,
   content: BerElement,
   keys: readonly DecryptionKey[],
-): OpenedEnvelope {
+): Promise<OpenedEnvelope> {
   const fields = content.children()
   fields.next(TAG.INTEGER)
   fields.optional(contextTag(0, 'constructed'))
   const recipients = findRecipients(fields.next(TAG.SET), keys)
   const sealed = readSealedContent(fields.next(TAG.SEQUENCE))
   const authentication = contentType === 'authEnvelopedData' ? readAuthentication(fields) : null
-  const { key, usable, method } = contentKeyOf(recipients, sealed, startOf(sealed.chunks))
+  const start = startOf(sealed.chunks)
+  const { key, usable, method } = await contentKeyOf(recipients, { ...sealed, start }, decryptBeside)
   const opened = openContent(sealed, key, authentication)
   return {
     content: opened.content,
@@ -134,30 +137,36 @@ export interface ContentKeyFound {
  * of our keys may be meant all are tried, and the one that makes the start of the ciphertext text counts, as the headers
  * of what is encrypted are: a wrong RSA key gives a key like any other (implicit rejection).
  */
-export function contentKeyOf(
+export async function contentKeyOf(
   recipients: readonly Recipient[],
-  content: ContentAlgorithm,
-  start: Buffer,
-): ContentKeyFound {
-  const [first, ...others] = recipients.map((recipient) => contentKey(recipient, content.algorithm))
+  content: ContentAlgorithm & { readonly start: Buffer },
+  decrypt: RsaDecryption,
+): Promise<ContentKeyFound> {
+  const [first, ...others] = await Promise.all(
+    recipients.map((recipient) => contentKey(recipient, content.algorithm, decrypt)),
+  )
   if (first === undefined) throw new Error('There is no recipient')
   if (others.length === 0) return first
   const scored = [first, ...others].map((found) => {
-    const length = textLength(openStart(content, found.key, start))
+    const length = textLength(openStart(content, found.key, content.start))
     return { found, score: found.usable ? length : -1 }
   })
   const best = Math.max(...scored.map(({ score }) => score))
   return scored.find(({ score }) => score === best)?.found ?? first
 }
 
-function contentKey(recipient: Recipient, algorithm: CipherName): ContentKeyFound {
+async function contentKey(
+  recipient: Recipient,
+  algorithm: CipherName,
+  decrypt: RsaDecryption,
+): Promise<ContentKeyFound> {
   const { keyBytes } = CIPHERS[algorithm]
   const { method } = recipient
   // An unusable key is replaced by a random one, so that its failure looks like any other (RFC 3218 §2.3.2).
   const replacement = randomBytes(keyBytes)
-  const unwrapped = unwrapContentKey(recipient)
+  const unwrapped = await unwrapContentKey(recipient, decrypt)
   return unwrapped?.length === keyBytes
-    ? { key: unwrapped, usable: true, method }
+    ? { key: Buffer.from(unwrapped), usable: true, method }
     : { key: replacement, usable: false, method }
 }
 

@@ -1,5 +1,5 @@
 /** KeyTransRecipientInfo (RFC 5652 §6.2.1): the content key under the recipient's RSA key. */
-import { constants, privateDecrypt, publicEncrypt } from 'node:crypto'
+import { constants, publicEncrypt } from 'node:crypto'
 import { algorithmName } from '../algorithm-names.ts'
 import { DIGESTS, digestOfOid, KEY_TRANSPORTS, keyTransportOfOid, MGF1_OID } from '../algorithms.ts'
 import type { DigestName } from '../algorithms.ts'
@@ -11,6 +11,7 @@ import type { PreparedCertificate } from '../certificate.ts'
 import { Refusal } from '../refusal.ts'
 import type { DecryptionKey, Encryption } from './encryption-keys.ts'
 import { decodeOaep } from './oaep.ts'
+import type { RsaDecryption } from './rsa-decryption.ts'
 
 /** How the content key of a message is encrypted. */
 type Transport =
@@ -93,25 +94,21 @@ function digestNamed(oid: string): DigestName {
  * The content key, or null when it cannot be unwrapped. With PKCS #1 v1.5 a wrong padding gives a random key instead
  * (implicit rejection by OpenSSL).
  */
-export function unwrapTransportedKey(transported: TransportedKey): Buffer | null {
-  const { encryptedKey, key } = transported
-  const { privateKey } = key
-  try {
-    if (transported.method === 'PKCS1') {
-      return privateDecrypt({ key: privateKey, padding: constants.RSA_PKCS1_PADDING }, encryptedKey)
-    }
-    const { digest, maskDigest, label } = transported
-    if (digest === maskDigest) {
-      const padding = constants.RSA_PKCS1_OAEP_PADDING
-      const oaepLabel = label.length === 0 ? {} : { oaepLabel: label }
-      return privateDecrypt(
-        { key: privateKey, padding, oaepHash: DIGESTS[digest].node, ...oaepLabel },
-        encryptedKey,
-      )
-    }
-    const encoded = privateDecrypt({ key: privateKey, padding: constants.RSA_NO_PADDING }, encryptedKey)
-    return decodeOaep(encoded, { digest, maskDigest, label })
-  } catch {
-    return null
+export async function unwrapTransportedKey(
+  transported: TransportedKey,
+  decrypt: RsaDecryption,
+): Promise<Uint8Array | null> {
+  const { encryptedKey, key: keyPair } = transported
+  const { privateKey: key } = keyPair
+  if (transported.method === 'PKCS1') {
+    return decrypt({ key, padding: constants.RSA_PKCS1_PADDING }, encryptedKey)
   }
+  const { digest, maskDigest, label } = transported
+  if (digest === maskDigest) {
+    const padding = constants.RSA_PKCS1_OAEP_PADDING
+    const oaepLabel = label.length === 0 ? {} : { oaepLabel: label }
+    return decrypt({ key, padding, oaepHash: DIGESTS[digest].node, ...oaepLabel }, encryptedKey)
+  }
+  const encoded = await decrypt({ key, padding: constants.RSA_NO_PADDING }, encryptedKey)
+  return encoded === null ? null : decodeOaep(Buffer.from(encoded), { digest, maskDigest, label })
 }

@@ -12,6 +12,7 @@ import { formatKeyAgreement, readKeyAgreement, unwrapAgreedKey } from './key-agr
 import type { AgreedKey } from './key-agreement.ts'
 import { formatKeyTransport, readKeyTransport, unwrapTransportedKey } from './key-transport.ts'
 import type { TransportedKey } from './key-transport.ts'
+import type { RsaDecryption } from './rsa-decryption.ts'
 
 /** The recipient of a message, with a key of ours that may be the one. */
 export type Recipient = TransportedKey | AgreedKey
@@ -73,6 +74,9 @@ export function findRecipients(recipients: BerElement, keys: readonly Decryption
 }
 
 /** The content key, or null when it cannot be unwrapped, of which nobody outside may learn. */
-export function unwrapContentKey(recipient: Recipient): Buffer | null {
-  return recipient.method === 'ECDH' ? unwrapAgreedKey(recipient) : unwrapTransportedKey(recipient)
+export async function unwrapContentKey(
+  recipient: Recipient,
+  decrypt: RsaDecryption,
+): Promise<Uint8Array | null> {
+  return recipient.method === 'ECDH' ? unwrapAgreedKey(recipient) : unwrapTransportedKey(recipient, decrypt)
 }

@@ -32,13 +32,10 @@ export interface SignatureAlgorithm {
   readonly pss: PssParameters | null
 }
 
+type KeyWithOptions = KeyObject | { key: KeyObject; padding: number; saltLength: number }
+
 /** Signs in the thread pool of libuv. */
-const signInPool = promisify<
-  string,
-  Buffer,
-  { key: KeyObject; padding?: number; saltLength?: number },
-  Buffer
->(sign)
+const signInPool = promisify<string, Buffer, KeyWithOptions, Buffer>(sign)
 
 /** @throws ComposeError when the key is neither an RSA nor an EC key, counts for nothing, or cannot sign so */
 export async function signBytes(bytes: Buffer, signing: Signing): Promise<Buffer> {
@@ -46,11 +43,9 @@ export async function signBytes(bytes: Buffer, signing: Signing): Promise<Buffer
   const { unsound } = prepareCertificate(certificate)
   if (unsound !== null) throw new ComposeError(`the certificate cannot sign: ${unsound}`)
   const { node } = DIGESTS[algorithm]
-  const { padding } = VERIFICATION[schemeOf(signing)]
-  const options = padding === null ? { key } : { key, padding }
-  const salt = padding === constants.RSA_PKCS1_PSS_PADDING ? { saltLength: saltBytes(signing) } : {}
+  const isPss = schemeOf(signing) === 'PSS'
   try {
-    return await signInPool(node, bytes, { ...options, ...salt })
+    return await signInPool(node, bytes, isPss ? withPss(key, saltBytes(signing)) : key)
   } catch (thrown) {
     throw new ComposeError(`nothing can be signed with the key and ${algorithm}`, { cause: thrown })
   }
@@ -99,12 +94,20 @@ export function readSignatureAlgorithm(algorithm: BerElement, digest: SigningDig
   return { scheme: 'PSS', digest, pss: readPssParameters(fields.optional(TAG.SEQUENCE), digest) }
 }
 
-/** How node:crypto verifies each scheme, and the kinds of keys that may make it. */
-const VERIFICATION = {
-  PKCS1: { keys: ['rsa'], padding: constants.RSA_PKCS1_PADDING },
-  PSS: { keys: ['rsa', 'rsa-pss'], padding: constants.RSA_PKCS1_PSS_PADDING },
-  ECDSA: { keys: ['ec'], padding: null },
-} as const satisfies Record<SignatureScheme, { keys: readonly string[]; padding: number | null }>
+/** The kinds of keys that may make a signature of each scheme. */
+const KEYS: Readonly<Record<SignatureScheme, readonly string[]>> = {
+  PKCS1: ['rsa'],
+  PSS: ['rsa', 'rsa-pss'],
+  ECDSA: ['ec'],
+}
+
+/**
+ * A key for PSS. For the other schemes the key stands alone: node:crypto takes PKCS #1 v1.5 for an RSA key by itself, and
+ * looks several times as long at a key that comes within options.
+ */
+function withPss(key: KeyObject, saltLength: number): KeyWithOptions {
+  return { key, padding: constants.RSA_PKCS1_PSS_PADDING, saltLength }
+}
 
 /** Whether the signature over the bytes is of this key; a key of another kind never is. */
 export function isSignedBy(
@@ -113,14 +116,12 @@ export function isSignedBy(
   bytes: Buffer,
   signature: Buffer,
 ): boolean {
-  const { keys, padding } = VERIFICATION[scheme]
-  if (!keys.some((kind) => kind === key.asymmetricKeyType)) return false
-  const salt = pss === null ? {} : { saltLength: pss.saltLength }
-  const options = padding === null ? { key } : { key, padding, ...salt }
+  if (!KEYS[scheme].some((kind) => kind === key.asymmetricKeyType)) return false
   try {
     if (pss !== null && pss.maskDigest !== digest) {
       return isPssSignedBy(key, { ...pss, digest, bytes, signature })
     }
+    const options = pss === null ? key : withPss(key, pss.saltLength)
     return verify(DIGESTS[digest].node, bytes, options, signature)
   } catch {
     return false

@@ -5,6 +5,7 @@ import type { Authentication } from '../cms/content-encryption.ts'
 import { authenticationOf, cannotDecrypt, contentKeyOf, START_BYTES } from '../cms/enveloped-data.ts'
 import type { EnvelopeType } from '../cms/enveloped-data.ts'
 import { findRecipients } from '../cms/recipient.ts'
+import { decryptHere } from '../cms/rsa-decryption.ts'
 import type { DecryptionKey } from '../cms/encryption-keys.ts'
 import type { BerStream } from './ber-stream.ts'
 import { ByteSource } from './byte-source.ts'
@@ -46,7 +47,7 @@ export async function openEnveloped(ber: BerStream, opening: EnvelopeOpening): P
   begin()
   const ciphertext = new ByteSource(ber.octets())
   const start = recipients.length > 1 ? await startOf(ciphertext) : NOTHING
-  const { key, usable, method } = contentKeyOf(recipients, content, start)
+  const { key, usable, method } = await contentKeyOf(recipients, { ...content, start }, decryptHere)
   const tagPlace = type === 'authEnvelopedData' ? 'field' : 'appended'
   const decipher = contentDecipher({ ...content, key, tagPlace, known })
   const plain = new ByteSource(decipher.plain(ciphertext))

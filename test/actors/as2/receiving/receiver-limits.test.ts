@@ -32,6 +32,11 @@ async function composed(changes: Partial<Outgoing> = {}) {
   return { messageId: message.messageId, headers, body }
 }
 
+interface Answer {
+  readonly status: number
+  readonly headers?: Iterable<readonly [string, string]>
+}
+
 type Headers = ReadonlyArray<readonly [string, string]>
 
 const named = (headers: Headers, name: string, value: string): Headers =>
@@ -69,10 +74,25 @@ const ofGlobex = (): Promise<Awaited<ReturnType<typeof composed>>> => {
 
 const untilGone = (): Promise<void> => until('they are gone', async () => (await drafts()) === 0)
 
+/**
+ * The first answer that is busy, or that is not. By the drafts it cannot be told: one is gone a moment before its place is
+ * free, and small files have drafts, too, while they are moved to their place.
+ */
+async function answerThat(is: 'busy' | 'not busy', send: () => Promise<Answer>): Promise<Answer> {
+  let answer: Answer | null = null
+  await until(`an answer is ${is}`, async () => {
+    answer = await send()
+    return (answer.status === 503) === (is === 'busy')
+  })
+  return answer ?? send()
+}
+
 t.test(
   'more large messages at once than have room are told to come again, and then they are taken',
   async (t) => {
     const [acme, globex] = [await composed(), await ofGlobex()]
+    const fromAcme = (): Promise<Answer> => post(url, acme.headers, { body: acme.body })
+    const fromGlobex = (): Promise<Answer> => post(url, globex.headers, { body: globex.body })
     // It is not opened, so there is one draft of each.
     const rubbish = Buffer.alloc(100_000, 'x')
     const begun: ClientRequest[] = []
@@ -82,19 +102,19 @@ t.test(
         begun.push(begin(t, own, rubbish).sending)
       }
     }
-    fill(acme.headers, MAX_OF_PAIR)
+    // More than have a place: one that a short transfer keeps from its place is made up for.
+    fill(acme.headers, MAX_STREAMS)
     await until('all of them come in', async () => (await drafts()) >= MAX_OF_PAIR)
-    const busy = await post(url, acme.headers, { body: acme.body })
-    t.equal(busy.status, 503)
+    const busy = await answerThat('busy', fromAcme)
     t.equal(new Map(busy.headers).get('retry-after'), '30')
-    t.equal((await post(url, globex.headers, { body: globex.body })).status, 200, 'another pair has room')
+    t.equal((await fromGlobex()).status, 200, 'another pair has room')
 
-    fill(globex.headers, MAX_STREAMS - MAX_OF_PAIR)
+    fill(globex.headers, MAX_OF_PAIR)
     await until('all places are taken', async () => (await drafts()) >= MAX_STREAMS)
-    t.equal((await post(url, globex.headers, { body: globex.body })).status, 503)
+    t.equal((await answerThat('busy', fromGlobex)).status, 503)
     for (const sending of begun) sending.destroy()
     await untilGone()
-    t.equal((await post(url, acme.headers, { body: acme.body })).status, 200)
+    t.equal((await answerThat('not busy', fromAcme)).status, 200)
   },
 )
 
@@ -113,8 +133,10 @@ t.test('large messages of strangers do not keep those of partners out', async (t
 
 t.test('of what strangers send only the beginning is taken, and they are told at once', async (t) => {
   const { messageId, headers } = await composed()
-  const { status } = begin(t, named(headers, 'AS2-From', 'STRANGER'), notRepeating(5 * 1024 * 1024))
-  t.equal(await status, 200)
+  const stranger = named(headers, 'AS2-From', 'STRANGER')
+  const body = notRepeating(5 * 1024 * 1024)
+  const answered = async (): Promise<Answer> => ({ status: await begin(t, stranger, body).status })
+  t.equal((await answerThat('not busy', answered)).status, 200)
   const [record, ...others] = (await allMessages(waybill)).filter(
     ({ protocols }) => protocols.as2?.message_id === messageId,
   )
