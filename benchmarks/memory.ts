@@ -1,26 +1,45 @@
-import { readFile } from 'node:fs/promises'
+import { readFileSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { family } from './usage.ts'
 
 const LOOK_MS = 20
+/** Looks by which new processes are found: each goes through all processes of the machine, which is work. */
+const FAMILY_EVERY = 50
 
 /** Resident memory of a process and everything that it started, in bytes; what the kernel caches of files is not in it. */
 export async function residentBytes(pid: number): Promise<number> {
-  let sum = 0
-  for (const member of await family(pid)) {
-    const status = await readFile(`/proc/${member}/status`, 'utf8').catch(() => '')
-    sum += Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1] ?? 0) * 1024
-  }
-  return sum
+  return residentOf(await family(pid))
 }
 
-/** Looks at it all the time, until asked for the most that there was. */
-export function watchMemory(pid: number): { readonly peakBytes: () => Promise<number> } {
+function residentOf(members: readonly number[]): number {
+  return members.reduce((sum, member) => {
+    const kilobytes = /VmRSS:\s+(\d+) kB/.exec(statusOf(member))?.[1] ?? 0
+    return sum + Number(kilobytes) * 1024
+  }, 0)
+}
+
+/** Empty when the process has ended. */
+function statusOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/status`, 'utf8')
+  } catch {
+    return ''
+  }
+}
+
+/**
+ * Looks at it all the time, until asked for the most that there was. The looks take one percent of a processor or two,
+ * which whoever is watched goes without.
+ */
+export function watchMemory(pid: number, lookMs = LOOK_MS): { readonly peakBytes: () => Promise<number> } {
   let peak = 0
   const enough = new AbortController()
   const look = async (): Promise<void> => {
-    while (!enough.signal.aborted) {
-      peak = Math.max(peak, await residentBytes(pid))
-      await new Promise((resolve) => setTimeout(resolve, LOOK_MS))
+    let members: readonly number[] = []
+    for (let looks = 0; !enough.signal.aborted; looks += 1) {
+      if (looks % FAMILY_EVERY === 0) members = await family(pid)
+      peak = Math.max(peak, residentOf(members))
+      await sleep(lookMs)
     }
   }
   const looking = look()

@@ -7,7 +7,7 @@ import { OperatorError } from '../runtime/errors.ts'
 export const STORAGE_PROBLEMS = [
   /** No space, or no quota, is left. */
   'full',
-  /** The device or the service fails. */
+  /** The device or the service fails, or a file system takes no writes, as after an error of its device. */
   'failing',
   /** Nobody answers, or what should be there is not mounted. */
   'unreachable',

@@ -1,3 +1,4 @@
+import { youngMemoryKeeper } from '../../runtime/young-memory.ts'
 import type { Candidate } from './candidate.ts'
 import { FolderWork, type FolderPlaces, type ReadOutcome } from './folder-work.ts'
 import type { MoveOutcome } from './moves.ts'
@@ -10,6 +11,9 @@ export interface FolderMove {
   /** It goes to where refused files go. */
   readonly refused: boolean
 }
+
+/** What is read, and what the channel to the parent makes of it. */
+const COPIES = 2
 
 /** What a poller asks the process of its folders: of each what it asks, and what the answer is. */
 export interface PollerOperations {
@@ -25,6 +29,7 @@ export interface PollerOperations {
 
 export function pollerOperations(): PollerOperations {
   let opened: FolderWork | null = null
+  const keepYoung = youngMemoryKeeper()
   const work = (): FolderWork => {
     if (opened === null) throw new Error('The folders are not open')
     return opened
@@ -38,7 +43,10 @@ export function pollerOperations(): PollerOperations {
     look: ({ begin }) => work().look(begin),
     read: (candidates) => work().read(candidates),
     openFile: (candidate) => work().openFile(candidate),
-    readFile: ({ bytes }) => work().readFile(bytes),
+    readFile: ({ bytes }) => {
+      keepYoung(COPIES * bytes)
+      return work().readFile(bytes)
+    },
     closeFile: () => {
       work().closeFile()
       return null

@@ -3,6 +3,7 @@ import { performance } from 'node:perf_hooks'
 import { Readable } from 'node:stream'
 import type { Pool } from 'pg'
 import { crashPoint } from '../../runtime/crash-point.ts'
+import { youngMemoryKeeper } from '../../runtime/young-memory.ts'
 import { contentTypeOf, endingOf } from '../../storage/exchange/content-type.ts'
 import { recordedFileName } from '../../storage/exchange/file-name.ts'
 import type { Lease } from '../../storage/exchange/leases.ts'
@@ -273,12 +274,14 @@ class Changed extends Error {
 
 /** A file's bytes; throws when it turns out to have changed. */
 async function* partsOf(candidate: Candidate, folder: Caller<PollerOperations>): AsyncGenerator<Buffer> {
+  const keepYoung = youngMemoryKeeper()
   let left = candidate.size
   while (left > 0) {
     const part = await folder('readFile', { bytes: PART_BYTES })
     if (part === null || part.byteLength === 0)
       throw new Changed(`${candidate.path} changed while it was read`)
     left -= part.byteLength
+    keepYoung(part.byteLength)
     yield Buffer.from(part.buffer, part.byteOffset, part.byteLength)
   }
 }

@@ -1,5 +1,9 @@
+import { youngMemoryKeeper } from '../../runtime/young-memory.ts'
 import { Drafts, type ClaimName, type DraftName } from './drafts.ts'
 import { Publisher, type Publication } from './publish.ts'
+
+/** What the channel from the parent brings, and what is made of it. */
+const COPIES = 2
 
 /** What a writer asks the process of its folder. */
 export interface WriterOperations {
@@ -23,6 +27,7 @@ export interface WriterOperations {
 export function writerOperations(): WriterOperations {
   let publisher: Publisher | null = null
   const drafts = new Drafts()
+  const keepYoung = youngMemoryKeeper()
   const opened = (): Publisher => {
     if (publisher === null) throw new Error('The folder is not open')
     return publisher
@@ -51,6 +56,7 @@ export function writerOperations(): WriterOperations {
     },
     write: async ({ bytes, ...name }) => {
       await drafts.get(name).write(bytes)
+      keepYoung(COPIES * bytes.byteLength)
       return null
     },
     publish: async (name) => {

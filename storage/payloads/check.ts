@@ -2,7 +2,7 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { buffer } from 'node:stream/consumers'
 import type { PayloadStage } from '../exchange/states.ts'
 import type { CheckStep, PayloadStore, StoreCheck } from './store.ts'
-import { problemOf } from './problem.ts'
+import { kindOf, problemOf } from './problem.ts'
 
 const PROBE_BYTES = 1024
 const STAGE: PayloadStage = 'unpacked'
@@ -46,6 +46,6 @@ export async function checkStore(
     return { ok: true }
   } catch (thrown) {
     await removeWhatIsLeft()
-    return { ok: false, step, problem: problemOf(thrown) }
+    return { ok: false, step, problem: problemOf(thrown), kind: kindOf(thrown) }
   }
 }

@@ -16,7 +16,8 @@ export function withEarlierStores(store: PayloadStore, earlier: readonly Storage
   if (earlier.length === 0) return store
   const stores = new EarlierStores(earlier)
   return {
-    place: `${store.place}, nor in storage that was used before: ${earlier.map(placeOf).join(', ')}`,
+    place: store.place,
+    earlierPlaces: earlier.map(placeOf),
     checkedForMs: store.checkedForMs,
     put: (...call) => store.put(...call),
     putMany: (...call) => store.putMany(...call),

@@ -91,11 +91,17 @@ async function find(
   const moved = await store.open(id, stage, { sha256 })
   if (moved !== undefined) return moved
   throw new StorageError(
-    `The payload ${id}/${stage} is recorded and not stored: it is not in ${store.place}`,
+    `The payload ${id}/${stage} is recorded and not stored: it is not in ${placesOf(store)}`,
     {
       problem: 'missing',
     },
   )
+}
+
+function placesOf({ place, earlierPlaces }: PayloadStore): string {
+  return earlierPlaces.length === 0
+    ? place
+    : `${place}, nor in storage that was used before: ${earlierPlaces.join(', ')}`
 }
 
 async function recordedDigest(on: Queryable, messageId: string, stage: PayloadStage): Promise<string> {

@@ -9,10 +9,10 @@ import type { PayloadStage } from '../exchange/states.ts'
 import { StorageError } from '../storage-error.ts'
 import { checkStore } from './check.ts'
 import { CHUNK_BYTES, Measure, Verify } from './digest.ts'
-import { EarlySync } from './early-sync.ts'
 import { kindOf, problemOf } from './problem.ts'
 import { inParallel } from './parallel.ts'
 import { asStorageError, fromSource } from './failure.ts'
+import { FileSink } from './file-sink.ts'
 import {
   checkedMessageId,
   isMessageId,
@@ -29,8 +29,6 @@ import {
 export const DRAFTS = '.incoming'
 const DIRECTORY_MODE = 0o700
 const FILE_MODE = 0o600
-/** What may wait while a write is under way goes to the file system in one: a write costs more than its bytes. */
-const WRITE_BYTES = 512 * 1024
 const LOCAL = { problemOf: localProblemOf, kindOf }
 /** Files synced at the same time in a bulk; libuv's threads do the rest of the bounding. */
 const PARALLEL_SYNCS = 16
@@ -40,12 +38,15 @@ const PLACING_TRIES = 10
 /** Stages as files `<directory>/<message id>/<stage>`, for the process's own account alone. */
 export class LocalStore implements PayloadStore {
   readonly checkedForMs = 0
+  readonly earlierPlaces = []
   readonly directory: string
   readonly #drafts: string
+  #isPrepared: boolean
 
-  private constructor(directory: string) {
+  private constructor(directory: string, isPrepared: boolean) {
     this.directory = directory
     this.#drafts = join(directory, DRAFTS)
+    this.#isPrepared = isPrepared
   }
 
   /** Makes the directory if it is missing. Throws a StorageError when it cannot be used. */
@@ -63,16 +64,18 @@ export class LocalStore implements PayloadStore {
    * that is not mounted lacks the folder of drafts, so that nothing is written beneath its place.
    */
   static at(path: string): LocalStore {
-    return new LocalStore(resolve(path))
+    return new LocalStore(resolve(path), true)
+  }
+
+  /** The store of a directory that could not be prepared, as its disk is full: the checks do it, when there is room. */
+  static unprepared(path: string): LocalStore {
+    return new LocalStore(resolve(path), false)
   }
 
   /** Makes the directory if it is missing, without trying whether stages can be stored in it. */
   static async prepare(path: string): Promise<LocalStore> {
-    const store = LocalStore.at(path)
-    await asStorageError(`The payload directory ${store.directory} cannot be used`, LOCAL, async () => {
-      await makeDirectory(store.#drafts, DIRECTORY_MODE)
-      await syncDirectory(dirname(store.directory))
-    })
+    const store = LocalStore.unprepared(path)
+    await store.#prepare()
     return store
   }
 
@@ -159,7 +162,12 @@ export class LocalStore implements PayloadStore {
     })
   }
 
-  check(began?: (step: CheckStep) => void): Promise<StoreCheck> {
+  async check(began?: (step: CheckStep) => void): Promise<StoreCheck> {
+    try {
+      if (!this.#isPrepared) await this.#prepare()
+    } catch (thrown) {
+      return { ok: false, step: 'write', problem: problemOf(thrown), kind: kindOf(thrown) }
+    }
     return checkStore(this, began)
   }
 
@@ -181,6 +189,14 @@ export class LocalStore implements PayloadStore {
 
   close(): void {
     // A file is open only while it is read or written.
+  }
+
+  async #prepare(): Promise<void> {
+    await asStorageError(`The payload directory ${this.directory} cannot be used`, LOCAL, async () => {
+      await makeDirectory(this.#drafts, DIRECTORY_MODE)
+      await syncDirectory(dirname(this.directory))
+    })
+    this.#isPrepared = true
   }
 
   async *#namesIn(path: string): AsyncGenerator<string> {
@@ -205,12 +221,7 @@ async function writeBytes(path: string, bytes: Buffer): Promise<StoredPayload> {
 async function writeStream(path: string, source: Readable): Promise<StoredPayload> {
   const measure = new Measure()
   const file = await open(path, 'wx', FILE_MODE)
-  await pipeline(
-    fromSource(source),
-    measure,
-    new EarlySync(file),
-    file.createWriteStream({ flush: true, highWaterMark: WRITE_BYTES }),
-  )
+  await pipeline(fromSource(source), measure, new FileSink(file))
   return measure.result()
 }
 

@@ -2,16 +2,14 @@ import { rmdir, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { Bucket } from './s3/bucket.ts'
 import { DRAFTS, LocalStore } from './local-store.ts'
-import { problemOf } from './problem.ts'
-import { CHECK_STEPS, type StoreCheck } from './store.ts'
+import { kindOf, problemOf } from './problem.ts'
+import { CHECK_STEPS, type FailedCheck, type StoreCheck } from './store.ts'
 
 /** What a test of a store does, in order; `open` makes the directory or reaches the bucket. */
 export const PROBE_STEPS = ['open', ...CHECK_STEPS] as const
 export type ProbeStep = (typeof PROBE_STEPS)[number]
 
-export type ProbeResult =
-  | Extract<StoreCheck, { ok: true }>
-  | { readonly ok: false; readonly step: ProbeStep; readonly problem: string }
+export type ProbeResult = Extract<StoreCheck, { ok: true }> | FailedCheck<ProbeStep>
 
 /**
  * Tries a bucket out as a start of the process would use it, and leaves nothing behind.
@@ -26,7 +24,7 @@ export async function probeBucket(storage: Bucket, began: (step: ProbeStep) => v
     await store.reach()
     return await store.check(began)
   } catch (thrown) {
-    return { ok: false, step: 'open', problem: problemOf(thrown) }
+    return { ok: false, step: 'open', problem: problemOf(thrown), kind: kindOf(thrown) }
   } finally {
     store.close()
   }
@@ -47,7 +45,7 @@ export async function probeDirectory(
     const store = await LocalStore.prepare(directory)
     return await store.check(began)
   } catch (thrown) {
-    return { ok: false, step: 'open', problem: problemOf(thrown) }
+    return { ok: false, step: 'open', problem: problemOf(thrown), kind: kindOf(thrown) }
   } finally {
     await removeEmpty(missing)
   }
@@ -61,7 +59,7 @@ async function missingOf(path: string): Promise<readonly string[]> {
 }
 
 /** What cannot be looked at counts as there: it is not ours to remove. */
-async function exists(path: string): Promise<boolean> {
+export async function exists(path: string): Promise<boolean> {
   return stat(path).then(
     () => true,
     (thrown: unknown) => (thrown as NodeJS.ErrnoException).code !== 'ENOENT',

@@ -18,7 +18,7 @@ const KNOWN: Readonly<Record<string, readonly [StorageProblem, string]>> = {
   ENOTDIR: ['unusable', 'A part of the path is a file, not a directory'],
   ENXIO: ['unreachable', 'The device is gone'],
   EPERM: ['refused', 'The account of the process has no right to do this'],
-  EROFS: ['refused', 'The file system is read-only'],
+  EROFS: ['failing', 'The file system is read-only'],
   ESTALE: ['unreachable', 'The file system was exchanged under the process'],
   ETIMEDOUT: ['unreachable', 'The file system does not answer'],
 }

@@ -7,6 +7,7 @@ import { z } from 'zod'
 import { siblingFile } from '../../runtime/module.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import type { StorageSettings } from '../settings/storage-settings.ts'
+import { STORAGE_PROBLEMS } from '../storage-error.ts'
 import { PROBE_STEPS, type ProbeResult, type ProbeStep } from './probe.ts'
 
 /** Below the ten seconds that a request for a test may take in all. */
@@ -26,7 +27,12 @@ export interface StorageTestOptions {
 
 const line = z.union([
   z.object({ ok: z.literal(true) }),
-  z.object({ ok: z.literal(false), step: z.enum(PROBE_STEPS), problem: z.string() }),
+  z.object({
+    ok: z.literal(false),
+    step: z.enum(PROBE_STEPS),
+    problem: z.string(),
+    kind: z.enum(STORAGE_PROBLEMS).exactOptional(),
+  }),
   z.object({ step: z.enum(PROBE_STEPS) }),
 ])
 

@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream'
 import { PAYLOAD_STAGES, type PayloadStage } from '../exchange/states.ts'
-import { StorageError } from '../storage-error.ts'
+import { StorageError, type StorageProblem } from '../storage-error.ts'
 
 /** What was stored: `sha256` is lower case hexadecimal. */
 export interface StoredPayload {
@@ -19,8 +19,16 @@ export interface PayloadItem {
 export const CHECK_STEPS = ['write', 'read', 'compare', 'delete'] as const
 export type CheckStep = (typeof CHECK_STEPS)[number]
 
-export type StoreCheck =
-  { readonly ok: true } | { readonly ok: false; readonly step: CheckStep; readonly problem: string }
+export type StoreCheck = { readonly ok: true } | FailedCheck<CheckStep>
+
+export interface FailedCheck<Step extends string> {
+  readonly ok: false
+  readonly step: Step
+  /** In words. */
+  readonly problem: string
+  /** Left out where nobody knows, such as of a storage that does not answer. */
+  readonly kind?: StorageProblem
+}
 
 /**
  * Where the stages of messages lie for good: one object for each message and stage, in a directory or a bucket. What
@@ -29,6 +37,8 @@ export type StoreCheck =
 export interface PayloadStore {
   /** As a sentence names it: `the directory /var/lib/waybill/payloads`. */
   readonly place: string
+  /** Where it looks for what is not there, as a sentence names each. */
+  readonly earlierPlaces: readonly string[]
   /** For so long a check that went well says enough, as long as no write fails; one may cost money. */
   readonly checkedForMs: number
   /** Stores a stage of any size, over one that is there. A source that fails leaves nothing behind. */

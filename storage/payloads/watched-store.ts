@@ -18,6 +18,7 @@ export function watchedStore(store: PayloadStore): WatchedStore {
   }
   return {
     place: store.place,
+    earlierPlaces: store.earlierPlaces,
     checkedForMs: store.checkedForMs,
     put: (...call) => told(store.put(...call)),
     putMany: (...call) => told(store.putMany(...call)),

@@ -40,6 +40,7 @@ const CHECKED_FOR_MS = 30_000
 /** Stages as objects `messages/<message id>/<stage>` of one bucket. */
 export class S3Store implements PayloadStore {
   readonly place: string
+  readonly earlierPlaces = []
   readonly checkedForMs = CHECKED_FOR_MS
   readonly #client: S3Client
   readonly #bucket: string

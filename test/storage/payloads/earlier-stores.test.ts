@@ -49,6 +49,7 @@ t.test('what was stored before a change of the storage is found where it lies', 
   const store = withEarlierStores(await LocalStore.open(second), [localStorage(first)])
   const read = () => readStage(pool, store, message.id, 'unpacked', 1_000_000)
   t.ok(bytes.equals(await read()))
+  t.equal(store.place, `the directory ${second}`, 'what is stored now is stored there alone')
 
   const id = randomUUID()
   await store.put(id, 'unpacked', Buffer.from('new'))

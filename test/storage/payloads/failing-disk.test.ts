@@ -30,6 +30,23 @@ async function* megabytes(count: number): AsyncGenerator<Buffer> {
   for (let given = 0; given < count; given += 1) yield randomBytes(MIB)
 }
 
+/** Takes all the names that a file system has left; answers them. */
+async function takeNames(disk: string): Promise<string[]> {
+  const names: string[] = []
+  for (;;) {
+    const name = join(disk, `name-${names.length}`)
+    const isTaken = await writeFile(name, '').then(
+      () => true,
+      (error: NodeJS.ErrnoException) => {
+        if (error.code !== 'ENOSPC') throw error
+        return false
+      },
+    )
+    if (!isTaken) return names
+    names.push(name)
+  }
+}
+
 const journalSize = async (pool: Pool) =>
   (await query<{ rows: number }>(pool, 'select count(*) as rows from journal'))[0]?.rows
 
@@ -70,6 +87,39 @@ t.test('ENOSPC: the check says so, also with no room for a name; recovery needs 
   t.same(await store.check(), { ok: true })
 })
 
+t.test('ENOSPC: a start goes on with a full disk, and uses it when there is room', async (t) => {
+  for (const isPrepared of [true, false]) {
+    // A file of a name alone takes an inode: there is none for the folder of drafts either.
+    const disk = await smallDisk(t, MIB, 'nr_inodes=8')
+    if (isPrepared) await LocalStore.prepare(disk)
+    const names = await takeNames(disk)
+    const { store, problem } = await openPayloadStore(localStorage(disk), systemClock)
+    t.match(problem, /^The file system is full \(ENOSPC/)
+    t.match(await store.check(), { ok: false, problem: /^The file system is full/ })
+    await t.rejects(openPayloadStore(localStorage(join(disk, 'new')), systemClock), {
+      name: 'StorageError',
+      message: new RegExp(`^The payload directory ${disk}/new cannot be used: open: The file system is full`),
+    })
+    for (const name of names) await rm(name)
+    t.same(await store.check(), { ok: true })
+    await LocalStore.at(disk).put(randomUUID(), 'headers', Buffer.from('bytes'))
+  }
+})
+
+t.test(
+  'ENOSPC: a disk that was used before is not prepared anew, which may be another one by then',
+  async (t) => {
+    const disk = await smallDisk(t, MIB, 'nr_inodes=8')
+    await LocalStore.prepare(disk)
+    const names = await takeNames(disk)
+    const { store } = await openPayloadStore(localStorage(disk), systemClock)
+    for (const name of names) await rm(name)
+    await rm(join(disk, '.incoming'), { recursive: true })
+    t.match(await store.check(), { ok: false, problem: /\.incoming of the storage is missing/ })
+    t.same(await readdir(disk), [])
+  },
+)
+
 t.test(
   'ENOSPC: the mover leaves stages in the journal, where they are read, and moves them later',
   async (t) => {
@@ -90,7 +140,7 @@ t.test(
   },
 )
 
-t.test('a read-only file system refuses, and waiting for its return helps', async (t) => {
+t.test('a read-only file system takes nothing, and waiting for its return helps', async (t) => {
   const disk = await smallDisk(t, MIB)
   const store = await LocalStore.open(disk)
   remount(disk, 'ro')
@@ -98,13 +148,18 @@ t.test('a read-only file system refuses, and waiting for its return helps', asyn
     () => null,
     (error: unknown) => error,
   )
-  t.match(refused, { problem: 'refused', message: /read-only \(EROFS/ })
+  t.match(refused, { problem: 'failing', message: /read-only \(EROFS/ })
   t.ok(isStoreUnavailable(refused))
-  await t.rejects(openPayloadStore(localStorage(disk), systemClock), {
-    name: 'StorageError',
-    message: new RegExp(`^The payload directory ${disk} cannot be used: write: The file system is read-only`),
-  })
+  const opened = await openPayloadStore(localStorage(disk), systemClock)
+  t.match(opened.problem, /^The file system is read-only/, 'a start goes on all the same')
+  t.match(await opened.store.check(), { ok: false })
+  await t.rejects(
+    openPayloadStore(localStorage(join(disk, 'new')), systemClock),
+    { message: /new cannot be used: open: The file system is read-only/ },
+    'unless the directory is missing: it may be a wrong one',
+  )
   remount(disk, 'rw')
+  t.same(await opened.store.check(), { ok: true })
   await store.put(randomUUID(), 'unpacked', Buffer.from('bytes'))
 })
 
@@ -128,10 +183,13 @@ t.test(
     }
     await t.rejects(bytesIn(store, id, 'unpacked', sha256), FAILED)
     t.match(await store.check(), { ok: false, problem: /^The device failed/ })
+    const opened = await openPayloadStore(localStorage(directory), systemClock)
+    t.match(opened.problem, /^The device failed/, 'a start goes on all the same')
     await disk.recover()
     t.ok(bytes.equals((await bytesIn(store, id, 'unpacked', sha256)) ?? Buffer.of()))
     const again = await store.put(id, 'received', Readable.from(megabytes(2)))
     t.equal((await bytesIn(store, id, 'received', again.sha256))?.length, 2 * MIB)
+    t.same(await opened.store.check(), { ok: true })
     t.same(await readdir(join(directory, '.incoming')), [], 'no draft was left')
   },
 )

@@ -134,7 +134,8 @@ t.test('what is not mounted is not written beneath its place, and found again wh
     problem: 'unreachable',
   })
   const missing = `The directory .incoming of the storage is missing: is another file system, or none, mounted here? Mount the one that holds the payloads; if payloads are to be stored here from now on, make .incoming in it or restart (ENOENT, ${join(directory, '.incoming')})`
-  t.same(await store.check(), { ok: false, step: 'write', problem: missing }, 'and why is told truthfully')
+  const told = { ok: false, step: 'write', problem: missing, kind: 'unreachable' }
+  t.same(await store.check(), told, 'and why is told truthfully')
   const item = { messageId: id, stage: 'unpacked' as const, bytes: Buffer.from('bytes') }
   await t.rejects(
     store.put(id, 'received', Readable.from([item.bytes])),
