@@ -20,26 +20,26 @@ import type { PluginType } from './runtime/module.ts'
 import { Rounds, type RoundsOptions } from './runtime/rounds.ts'
 import { Supervisor } from './runtime/supervisor/supervisor.ts'
 import type { ProcessFacts } from './storage/access.ts'
+import { alertRound } from './storage/alerts/alert-round.ts'
+import { PluginFailures } from './storage/alerts/plugin-failures.ts'
 import { AuditLog } from './storage/audit/audit-log.ts'
 import { openDataDirectory, type DataDirectory } from './storage/data-directory/data-directory.ts'
 import { importsRound } from './storage/certificates/imports.ts'
 import { UploadReader } from './storage/certificates/reading/upload-reader.ts'
 import { isAnybodyKnown, openIdentity } from './storage/identity/identity.ts'
-import type { LastUse } from './storage/identity/last-use.ts'
 import { ENTITIES } from './storage/records/entities.ts'
 import { clockRound } from './storage/exchange/clock.ts'
 import { drain } from './storage/exchange/drain.ts'
 import { countRound } from './storage/exchange/count-round.ts'
+import type { WatchedDirectory } from './storage/exchange/disk-room.ts'
 import { startWatch } from './storage/exchange/watch.ts'
 import { nodeIdOf } from './storage/data-directory/node-id.ts'
-import { withEarlierStores } from './storage/payloads/earlier-stores.ts'
+import { placeOf } from './storage/payloads/connect.ts'
 import { LeftoverSweep } from './storage/payloads/leftovers.ts'
 import { moverRound } from './storage/payloads/mover.ts'
-import { openPayloadStore } from './storage/payloads/open-store.ts'
+import { openPayloads } from './storage/payloads/open-payloads.ts'
 import { StorageTest } from './storage/payloads/storage-test.ts'
 import type { PayloadStore } from './storage/payloads/store.ts'
-import { noteStorage } from './storage/payloads/used-storages.ts'
-import { watchedStore } from './storage/payloads/watched-store.ts'
 import { openDatabase } from './storage/postgres/database.ts'
 import { startEmbedded } from './storage/postgres/embedded.ts'
 import { migrate } from './storage/postgres/migrate.ts'
@@ -163,7 +163,7 @@ async function run(config: Config, ending: PromiseWithResolvers<void>): Promise<
   const identity = openIdentity({ orm, pool, box, clock: systemClock, log, audit })
   running.defer(() => identity.lastUse.stop())
   const settings = await records.settings.get()
-  const { payloads, storageInUse, earlierStorages } = await openPayloads(running, { settings, pool })
+  const { payloads, storageInUse, ...opened } = await openPayloads(running, pool, storageOf(settings))
   const nodeId = await nodeIdOf(directory)
   const facts: ProcessFacts = {
     databaseUrl,
@@ -172,17 +172,16 @@ async function run(config: Config, ending: PromiseWithResolvers<void>): Promise<
     runId: randomUUID(),
     leaseSeconds: config.deliveryLeaseSeconds,
     storage: storageInUse,
-    earlierStorages,
+    earlierStorages: opened.earlierStorages,
     product: settings.identification_hide_version ? 'Waybill' : `Waybill/${VERSION}`,
     publicUrl: config.publicUrl,
   }
-  const supervisor = superviseInstances({ config, log, facts, records })
-  running.defer(() => supervisor.shutdown())
+  const { supervisor, pluginFailures } = superviseInstances(running, { config, log, facts, records, pool })
   const rounds = { databaseUrl, log, payloads, supervisor, nodeId }
   startRounds(running, { ...rounds, maxAnnouncements: settings.delivery_max_dispatches })
   const directories = directoriesOf(config, storageInUse)
-  const maxWaiting = config.maxWaitingDeliveries
-  const { intake } = await startWatch(running, { ...rounds, directories, maxWaiting })
+  const { node, maxWaitingDeliveries: maxWaiting } = config
+  const { intake } = await startWatch(running, { ...rounds, ...opened, node, directories, maxWaiting })
   const instances = new InstanceList({ ...records, supervisor })
   const uploadReader = new UploadReader({ log })
   running.defer(() => uploadReader.close())
@@ -198,8 +197,10 @@ async function run(config: Config, ending: PromiseWithResolvers<void>): Promise<
     clock: systemClock,
     intake,
     instances,
-    node: config.node,
+    pluginFailures,
+    node,
     startedAt,
+    publicUrl: config.publicUrl,
     storageInUse,
     storageTest: new StorageTest({ clock: systemClock }),
     uploadReader,
@@ -209,7 +210,7 @@ async function run(config: Config, ending: PromiseWithResolvers<void>): Promise<
   // Whoever reads where we listen finds every instance listed.
   await instances.round()
   startRound(running, { name: 'instances', log, round: () => instances.round() })
-  const drainApi = await serve(running, { config, log, endpoints, pool, facts, lastUse: identity.lastUse })
+  const drainApi = await serve(running, { config, log, endpoints, modules, pool, facts, identity })
 
   void supervisor.startAll()
   await ending.promise
@@ -218,24 +219,13 @@ async function run(config: Config, ending: PromiseWithResolvers<void>): Promise<
   return supervisor
 }
 
-/** Opens the store that the settings name, and those that were in use before. */
-async function openPayloads(
-  running: AsyncDisposableStack,
-  { settings, pool }: { readonly settings: Parameters<typeof storageOf>[0]; readonly pool: Pool },
-) {
-  const storageInUse = storageOf(settings)
-  const opened = await openPayloadStore(storageInUse, systemClock)
-  const earlierStorages = await noteStorage(pool, storageInUse)
-  const payloads = watchedStore(withEarlierStores(opened, earlierStorages))
-  running.defer(() => payloads.close())
-  return { payloads, storageInUse, earlierStorages }
-}
-
 /** What of the service lies on disks of this machine. */
-function directoriesOf(config: Config, storage: StorageSettings): readonly string[] {
+function directoriesOf(config: Config, storage: StorageSettings): readonly WatchedDirectory[] {
+  const { storage_backend: backend, storage_local_directory: path } = storage
+  const data = resolve(config.dataDirectory)
   return [
-    ...(storage.storage_backend === 'local' ? [resolve(storage.storage_local_directory)] : []),
-    ...(config.databaseUrl === undefined ? [config.dataDirectory] : []),
+    ...(backend === 'local' ? [{ path: resolve(path), place: placeOf(storage) }] : []),
+    ...(config.databaseUrl === undefined ? [{ path: data, place: `the data directory ${data}` }] : []),
   ]
 }
 
@@ -267,21 +257,24 @@ interface ApiParts {
   readonly config: Config
   readonly log: Log
   readonly endpoints: readonly Endpoint[]
+  readonly modules: ReturnType<typeof installedModules>
   readonly pool: Pool
   readonly facts: ProcessFacts
-  readonly lastUse: LastUse
+  readonly identity: ReturnType<typeof openIdentity>
 }
 
 /** Starts the API, and says where it listens. The answer ends it. */
 async function serve(running: AsyncDisposableStack, parts: ApiParts): Promise<Drain> {
-  const { config, log, endpoints, pool, facts, lastUse } = parts
+  const { config, log, endpoints, modules, pool, facts, identity } = parts
+  const { lastUse } = identity
   const { databaseUrl: url, product: userAgent } = facts
   const applicationName = 'waybill credentials'
   const credentials = openPool({ url, size: CREDENTIALS_POOL_SIZE, applicationName, log })
   running.defer(() => credentials.end())
   const checkToken = tokenChecker({ pool: credentials, lastUse, clock: systemClock, log, userAgent })
   const authenticate = authenticator(config, checkToken)
-  const server = await buildServer({ endpoints, authenticate, config, version: VERSION, log })
+  const webhooks = modules.flatMap((module) => module.webhooks ?? [])
+  const server = await buildServer({ endpoints, webhooks, authenticate, config, version: VERSION, log })
   const drainApi = drainOf(server, systemClock)
   running.defer(() => drainApi(0))
   const port = await listen(server, { port: config.httpPort, host: config.httpHost })
@@ -315,6 +308,7 @@ function startRounds(running: AsyncDisposableStack, parts: RoundsParts): void {
     mover: () => moverRound(pool, payloads),
     'payload leftovers': () => sweep.round(),
     'certificate imports': () => importsRound(pool),
+    alerts: () => alertRound({ pool, log, nodeId }),
     'message counts': () => countRound(pool),
     stats: () => statsRound(pool),
   }
@@ -352,15 +346,17 @@ async function startDatabase(directory: DataDirectory, surroundings: Surrounding
   return server.url
 }
 
-function superviseInstances(parts: {
-  readonly config: Config
-  readonly log: Log
-  readonly facts: ProcessFacts
+interface SupervisionParts extends Pick<ApiParts, 'config' | 'log' | 'facts' | 'pool'> {
   readonly records: Records
-}): Supervisor {
-  const { config, log, facts, records } = parts
+}
+
+/** The supervisor of the process, and what alerts of the instances that fail. */
+function superviseInstances(running: AsyncDisposableStack, parts: SupervisionParts) {
+  const { config, log, facts, records, pool } = parts
   const types = records.pluginTypes.all
-  return new Supervisor({
+  const pluginFailures = new PluginFailures({ pool, log, clock: systemClock, node: config.node })
+  running.defer(() => pluginFailures.stop())
+  const supervisor = new Supervisor({
     node: config.node,
     log,
     clock: systemClock,
@@ -369,8 +365,13 @@ function superviseInstances(parts: {
       const instance = await namingOutages(records.plugins.instance(type, name))
       return instance === null ? null : { ...identityOf(instance, types), settings: instance.settings }
     },
-    onAlert: (alert) => log.error(alert, 'a plugin instance has failed'),
+    onAlert: (alert) => {
+      log.error(alert, 'a plugin instance has failed')
+      pluginFailures.note(alert)
+    },
   })
+  running.defer(() => supervisor.shutdown())
+  return { supervisor, pluginFailures }
 }
 
 function identityOf(

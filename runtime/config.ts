@@ -22,6 +22,12 @@ const origin = z.string().refine((text) => URL.canParse(text) && new URL(text).o
 const moduleName = z
   .string()
   .regex(/^[a-z0-9-]+$/, { error: 'each must be a module name: lower case letters, digits and -' })
+/** Whether addresses can be made by adding a path; what is no URL is told as such. */
+function isBase(text: string): boolean {
+  if (!URL.canParse(text)) return true
+  const { username, password } = new URL(text)
+  return username === '' && password === '' && !/[?#]/.test(text)
+}
 const optional = (text: string | undefined): string | undefined =>
   text === undefined || text.trim() === '' ? undefined : text.trim()
 const LOOPBACK_HOSTS = new Set(['127.0.0.1', '::1', 'localhost'])
@@ -29,7 +35,10 @@ const LOOPBACK_HOSTS = new Set(['127.0.0.1', '::1', 'localhost'])
 const environment = z.object({
   HTTP_PORT: port.default(8080),
   HTTP_HOST: z.string().optional(),
-  PUBLIC_URL: z.url({ protocol: /^https?$/, error: 'must be an absolute http or https URL' }).optional(),
+  PUBLIC_URL: z
+    .url({ protocol: /^https?$/, error: 'must be an absolute http or https URL' })
+    .refine(isBase, { error: 'must have no user name, password, query or fragment' })
+    .optional(),
   ALLOWED_ORIGINS: list.pipe(z.array(origin)).default([]),
   DATABASE_URL: z.url({ protocol: /^postgres(ql)?$/, error: 'must be a postgres:// URL' }).optional(),
   DATA_DIRECTORY: z.string().default('./data'),

@@ -69,6 +69,13 @@ export const CRASH_POINTS = [
   'receipt-dispatch.sent',
   'receipt-dispatch.settled',
   'receipt-dispatch.ordered-again',
+  // A notifier is told of what happened.
+  'notification.claimed',
+  'notification.posted',
+  'notification.settled',
+  'notification.certificates-raised',
+  'notification.plugin-failed-raised',
+  'notification.storage-failed-noted',
   // The clock.
   'clock.ticked',
   'clock.reclaimed',

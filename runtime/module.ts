@@ -1,4 +1,4 @@
-import type { ZodObject } from 'zod'
+import type { ZodObject, ZodType } from 'zod'
 import type { Endpoint } from './endpoint/endpoint.ts'
 
 /** A source takes messages in, a target delivers them, a notifier posts alerts. */
@@ -23,11 +23,23 @@ export interface PluginType {
 /** Turns the facts that a module stored with a message into its entry under `protocols`; null for no entry. */
 export type ProtocolView = (facts: unknown) => Readonly<Record<string, unknown>> | null
 
+/** A request that the service sends to whoever the settings name, for the OpenAPI document. */
+export interface Webhook {
+  readonly name: string
+  readonly summary: string
+  readonly description: string
+  /** One of those that endpoints have. */
+  readonly tag: string
+  readonly body: { readonly name: string; readonly schema: ZodType }
+}
+
 /** What an installed module contributes. `Services` is what its endpoints may call; the composition root provides it. */
 export interface Module<Services> {
   readonly name: string
   readonly pluginTypes: readonly PluginType[]
   readonly endpoints: (services: Services) => readonly Endpoint[]
+  /** Left out: none. */
+  readonly webhooks?: readonly Webhook[]
   /** Null for a module that has nothing to say of a message. */
   readonly protocolView: ProtocolView | null
 }

@@ -40,25 +40,34 @@ function isCredential(parameter: string): boolean {
   return CREDENTIAL_PARAMETERS.has(name)
 }
 
-/** Why a text cannot be the address of a target, or null. */
-export function refusalOfUrl(text: string): string | null {
+/**
+ * Why a text cannot be the address of a target, or null.
+ *
+ * @param allowed the one credential, as it is written, that an address which is itself write-only may carry.
+ */
+export function refusalOfUrl(text: string, allowed: string | null = null): string | null {
   if (!URL.canParse(text) || /\s/.test(text)) return 'must be an absolute http or https URL'
   const url = new URL(text)
   if (url.protocol !== 'http:' && url.protocol !== 'https:') return 'must be an absolute http or https URL'
   if (url.username !== '' || url.password !== '') return 'must not carry a user name or password'
   if (url.hash !== '') return 'must not have a fragment'
   for (const name of url.searchParams.keys()) {
-    if (isCredential(name)) return `must not carry a credential in the parameter ${name}`
+    if (name !== allowed && isCredential(name)) return `must not carry a credential in the parameter ${name}`
   }
   return null
 }
 
 /** An absolute http or https URL without a credential, at most 2,000 characters. */
-export const targetUrl = z
-  .string()
-  .max(2000)
-  .superRefine((text, context) => {
-    const refusal = refusalOfUrl(text)
-    if (refusal !== null) context.addIssue({ code: 'custom', message: refusal })
-  })
-  .meta({ format: 'uri' })
+export const targetUrl = urlAllowing(null)
+
+/** The same, and it may carry one credential; see `refusalOfUrl`. */
+export function urlAllowing(allowed: string | null) {
+  return z
+    .string()
+    .max(2000)
+    .superRefine((text, context) => {
+      const refusal = refusalOfUrl(text, allowed)
+      if (refusal !== null) context.addIssue({ code: 'custom', message: refusal })
+    })
+    .meta({ format: 'uri' })
+}

@@ -50,7 +50,8 @@ export type Effect =
   /** An instance has one timer: setting it replaces the one that runs. */
   | { readonly kind: 'set_timer'; readonly durationMs: number }
   | { readonly kind: 'clear_timer' }
-  | { readonly kind: 'alert'; readonly reason: string }
+  /** `retries` as the state has it. */
+  | { readonly kind: 'alert'; readonly reason: string; readonly retries: boolean }
 
 export interface Decision {
   readonly machine: Machine
@@ -249,7 +250,7 @@ function waitForEndOfOutage(machine: Machine, reason: string, { now, limits }: C
     { status: 'error', since: now, reason, retries: true },
     [
       { kind: 'set_timer', durationMs },
-      ...(machine.outages === 0 ? [{ kind: 'alert', reason } as const] : []),
+      ...(machine.outages === 0 ? [{ kind: 'alert', reason, retries: true } as const] : []),
     ],
   )
 }
@@ -257,7 +258,7 @@ function waitForEndOfOutage(machine: Machine, reason: string, { now, limits }: C
 function fail(machine: Machine, reason: string, { now }: Circumstances): Decision {
   return moved(machine, { status: 'error', since: now, reason, retries: false }, [
     { kind: 'clear_timer' },
-    { kind: 'alert', reason },
+    { kind: 'alert', reason, retries: false },
   ])
 }
 

@@ -150,7 +150,7 @@ export class Instance {
         this.#cancelTimer = null
         return
       case 'alert':
-        this.#alert(effect.reason)
+        this.#alert(effect)
         return
     }
   }
@@ -238,7 +238,7 @@ export class Instance {
     for (const resolve of waiting) resolve(instance)
   }
 
-  #alert(reason: string): void {
-    this.#surroundings.onAlert({ code: 'plugin_failed', type: this.type, name: this.name, reason })
+  #alert({ reason, retries }: Extract<Effect, { kind: 'alert' }>): void {
+    this.#surroundings.onAlert({ code: 'plugin_failed', type: this.type, name: this.name, reason, retries })
   }
 }

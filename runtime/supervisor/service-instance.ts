@@ -43,4 +43,6 @@ export interface PluginFailedAlert {
   readonly type: string
   readonly name: string
   readonly reason: string
+  /** Whether its start is tried again by itself. */
+  readonly retries: boolean
 }

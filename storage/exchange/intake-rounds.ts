@@ -1,4 +1,3 @@
-import { statfs } from 'node:fs/promises'
 import type { Pool } from 'pg'
 import type { Clock } from '../../runtime/clock.ts'
 import { reasonOf } from '../../runtime/errors.ts'
@@ -6,6 +5,7 @@ import type { Log } from '../../runtime/log.ts'
 import type { StoreCheck } from '../payloads/store.ts'
 import type { WatchedStore } from '../payloads/watched-store.ts'
 import { overfullTargets } from '../sql/overfull.ts'
+import { fullDisk, MIB, type FullDisk, type WatchedDirectory } from './disk-room.ts'
 import type { IntakeGate } from './intake-gate.ts'
 
 /** The rounds that find out whether anything may be taken in, and tell the gate. They never fail: a failure is the news. */
@@ -58,27 +58,37 @@ export function queueRound({ pool, gate, log, maxWaiting }: QueueRoundOptions): 
   }
 }
 
+/** Why payloads cannot be stored, and where. */
+export interface StorageFailure {
+  /** A sentence that names no place, and is the same as long as it lasts. */
+  readonly problem: string
+  /** As a sentence names it; of a disk that is nearly full the directory that lies on it. */
+  readonly place: string
+  /** What more is known, such as the room that is left; null when nothing is. */
+  readonly facts: string | null
+}
+
 export interface StoreRoundOptions {
   readonly store: WatchedStore
-  /** Directories on whose disks room must be left: of payloads, of the embedded database. */
-  readonly directories: readonly string[]
+  /** On whose disks room must be left: of payloads, of the embedded database. */
+  readonly directories: readonly WatchedDirectory[]
   readonly gate: IntakeGate
   readonly clock: Clock
   readonly log: Log
+  /** What was wrong with the store when it was opened, as a check tells it: the gate is closed from the beginning. */
+  readonly foundAtStart?: string | null
+  /** Is told after each look; null when payloads can be stored. */
+  readonly note?: (failure: StorageFailure | null) => void
 }
 
 /**
  * Stores a probe, and looks whether there is room on the disks. A store whose checks are good for a while is asked again
  * before only after a write has failed, or a check.
  */
-export function storeRound({
-  store,
-  directories,
-  gate,
-  clock,
-  log,
-}: StoreRoundOptions): () => Promise<number> {
-  let problem: string | null = null
+export function storeRound(options: StoreRoundOptions): () => Promise<number> {
+  const { store, directories, clock, foundAtStart = null } = options
+  const tell = storageTeller(options)
+  if (foundAtStart !== null) tell({ told: foundAtStart, place: store.place, facts: null })
   let isInDoubt = true
   let checkedAtMs = 0
   store.onUnavailable(() => {
@@ -99,17 +109,50 @@ export function storeRound({
       if (!checked.ok) failure = checked.problem
       isInDoubt ||= failure !== null
     }
-    const told = failure ?? (await fullDisk(directories))
-    const found = told === null ? null : withoutPlace(told)
-    // Without the place, which may name another draft each time: a problem that lasts is logged once.
-    if (found !== null && found !== problem)
-      log.error({ problem: told }, 'Payloads cannot be stored: nothing is taken in')
-    if (found === null && problem !== null) log.info('Payloads can be stored again: messages are taken in')
-    problem = found
-    gate.noteOutage({ payloads: found === null ? null : `Payloads cannot be stored: ${found}` })
+    const found =
+      failure === null
+        ? factsOf(await fullDisk(directories))
+        : { told: failure, place: store.place, facts: null }
+    tell(found)
     return found === null ? STORE_ROUND_MS : RETRY_MS
   }
 }
+
+interface Found extends Omit<StorageFailure, 'problem'> {
+  /** With what the operating system says. */
+  readonly told: string
+}
+
+/** Tells the gate, the log and who notes it. */
+function storageTeller({ gate, log, note = () => undefined }: StoreRoundOptions) {
+  let problem: string | null = null
+  return (found: Found | null): void => {
+    const words = found === null ? null : withoutPlace(found.told)
+    // By what names no draft, which is another one each time: a problem that lasts is logged once.
+    if (found !== null && words !== problem) {
+      const { told, place, facts } = found
+      log.error({ problem: told, place, ...(facts === null ? {} : { facts }) }, NOT_STORED)
+    }
+    if (words === null && problem !== null) log.info('Payloads can be stored again: messages are taken in')
+    problem = words
+    const outage = words === null ? null : `Payloads cannot be stored: ${words}`
+    gate.noteOutage({ payloads: outage })
+    note(
+      found === null || outage === null ? null : { problem: outage, place: found.place, facts: found.facts },
+    )
+  }
+}
+
+const NOT_STORED = 'Payloads cannot be stored: nothing is taken in'
+
+function factsOf(disk: FullDisk | null): Found | null {
+  if (disk === null) return null
+  const { place, freeBytes, sizeBytes } = disk
+  const facts = `${inMib(freeBytes)} of ${inMib(sizeBytes)} MiB are free on its disk`
+  return { told: 'The disk is nearly full', place, facts }
+}
+
+const inMib = (bytes: number): number => Math.floor(bytes / MIB)
 
 async function inTime(open: Promise<StoreCheck>, clock: Clock): Promise<StoreCheck> {
   const late = Promise.withResolvers<StoreCheck>()
@@ -123,22 +166,6 @@ async function inTime(open: Promise<StoreCheck>, clock: Clock): Promise<StoreChe
   } finally {
     cancel()
   }
-}
-
-const MIB = 2 ** 20
-/** So much of a disk stays free, that what was taken in can be finished: the database writes for every step. */
-const RESERVE_BYTES = 64 * MIB
-const RESERVE_SHARE = 0.05
-
-async function fullDisk(directories: readonly string[]): Promise<string | null> {
-  for (const directory of directories) {
-    const found = await statfs(directory).catch(() => null)
-    if (found === null) continue
-    const { bavail, blocks, bsize } = found
-    if (bavail * bsize < Math.min(RESERVE_BYTES, blocks * bsize * RESERVE_SHARE))
-      return 'The disk is nearly full'
-  }
-  return null
 }
 
 /** What the operating system says names the path, which is not for everybody: our own words come first. */

@@ -2,23 +2,29 @@ import { systemClock } from '../../runtime/clock.ts'
 import type { Log } from '../../runtime/log.ts'
 import { Rounds } from '../../runtime/rounds.ts'
 import type { Supervisor } from '../../runtime/supervisor/supervisor.ts'
+import { StorageCondition } from '../alerts/storage-condition.ts'
 import type { WatchedStore } from '../payloads/watched-store.ts'
 import { NotificationListener } from '../postgres/listener.ts'
 import { openPool } from '../postgres/pool.ts'
 import { Announcements } from './announcements.ts'
 import { presenceOf, refuseTwin } from './lone-node.ts'
+import type { WatchedDirectory } from './disk-room.ts'
 import { IntakeGate } from './intake-gate.ts'
-import { queueRound, storeRound } from './intake-rounds.ts'
+import { queueRound, storeRound, type StorageFailure } from './intake-rounds.ts'
 
 export interface WatchOptions {
   readonly databaseUrl: string
   /** Identifies this data directory among the nodes. */
   readonly nodeId: string
+  /** Name of this node. */
+  readonly node: string
   readonly log: Log
   readonly payloads: WatchedStore
   readonly supervisor: Supervisor
+  /** Why payloads cannot be stored from the beginning; null when they can. */
+  readonly storageProblem: string | null
   /** On whose disks room must be left. */
-  readonly directories: readonly string[]
+  readonly directories: readonly WatchedDirectory[]
   /** So many deliveries may wait for one target. */
   readonly maxWaiting: number
 }
@@ -38,7 +44,8 @@ const PAUSE_AFTER_FAILURE_MS = 1_000
  * StorageError where a twin of this node runs.
  */
 export async function startWatch(running: AsyncDisposableStack, options: WatchOptions): Promise<Watch> {
-  const { databaseUrl, nodeId, log, payloads: store, supervisor, directories, maxWaiting } = options
+  const { databaseUrl, nodeId, node, log, payloads: store, supervisor, directories, maxWaiting } = options
+  const { storageProblem: foundAtStart } = options
   const pool = openPool({ url: databaseUrl, size: POOL_SIZE, applicationName: 'waybill watch', log })
   running.defer(() => pool.end())
   await refuseTwin(pool, { nodeId, clock: systemClock })
@@ -71,9 +78,12 @@ export async function startWatch(running: AsyncDisposableStack, options: WatchOp
     return rounds
   }
   start('queues', queueRound({ pool, gate, log, maxWaiting }))
+  const condition = new StorageCondition({ pool, log, nodeId, node })
+  running.defer(() => condition.stop())
+  const note = (failure: StorageFailure | null): void => condition.note(failure)
   const storeRounds = start(
     'payload store',
-    storeRound({ store, directories, gate, clock: systemClock, log }),
+    storeRound({ store, directories, gate, clock: systemClock, log, foundAtStart, note }),
   )
   store.onUnavailable(() => storeRounds.wake())
   return { intake: gate, listener }

@@ -14,7 +14,7 @@ import { Migration } from '@mikro-orm/migrations'
  * at all.
  *
  * **Alerts.** Every end of a delivery, and every refusal, is a line of the history, written in the transaction that ends
- * it. What is to be told to somebody is to be taken from there: one statement trigger on \`history\` sees all of it.
+ * it. What is to be told to somebody is taken from there; see 014.
  *
  * The moves themselves are functions of 002 and 004; they name columns that are made here, which PostgreSQL looks up when
  * they run.
@@ -124,7 +124,11 @@ create trigger message_move before update of status on message
 const STALL_WAIT = `
 -- How long what is announced so often waits in all.
 create function stall_wait(announcements integer) returns interval immutable parallel safe language sql
-return (select sum(announcement_wait(n)) from generate_series(1, announcements) n);`
+return (select sum(announcement_wait(n)) from generate_series(1, announcements) n);
+
+create function wait_in_words(wait interval) returns text immutable parallel safe language sql
+return case when wait < interval '2 minutes' then extract(epoch from wait)::integer || ' seconds'
+  else floor(extract(epoch from wait) / 60) || ' minutes' end;`
 
 const END = `
 -- Ends deliveries whose messages the caller has locked. Settlements end theirs by themselves.
@@ -167,7 +171,9 @@ begin
     ) d
     where t.worked_at <= the_time - stall_wait(announcements)
   ) unheard;
-  if stalled is not null then perform end_deliveries(stalled, 'stalled', 'No target took it'); end if;
+  if stalled is not null then
+    perform end_deliveries(stalled, 'stalled', 'No target took it for ' || wait_in_words(stall_wait(announcements)));
+  end if;
   return coalesce(cardinality(stalled), 0);
 end $$;`
 
@@ -211,6 +217,10 @@ begin
 end $$;`
 
 const OVERDUE = `
+-- Why such a delivery has failed; what is told of it is told by this reason.
+create function no_receipt_came() returns text immutable parallel safe language sql
+return 'No receipt came by its deadline';
+
 -- Fails deliveries whose receipt has not come by its deadline. A module that keeps the state of a receipt with the
 -- message as \`receipt.state\` finds it \`overdue\`.
 create function fail_overdue_receipts(batch integer) returns integer language plpgsql as $$
@@ -229,6 +239,6 @@ begin
         case when value -> 'receipt' ->> 'state' = 'pending' then jsonb_set(value, '{receipt,state}', '"overdue"') else value end)
       from jsonb_each(m.protocols))
   where m.id = any (array(select message_id from delivery where id = any (overdue))) and m.protocols <> '{}';
-  perform end_deliveries(overdue, 'failed', 'No receipt came by its deadline');
+  perform end_deliveries(overdue, 'failed', no_receipt_came());
   return cardinality(overdue);
 end $$;`

@@ -13,6 +13,7 @@ import { Leases } from './010-leases.ts'
 import { PayloadStorage } from './011-payload-storage.ts'
 import { Receipts } from './012-receipts.ts'
 import { PartnerSwitches } from './013-partner-switches.ts'
+import { Alerts } from './014-alerts.ts'
 
 /** Every migration, in order. The name is what the database remembers: it never changes once it is released. */
 export const MIGRATIONS: readonly { readonly name: string; readonly migration: Constructor<Migration> }[] = [
@@ -29,4 +30,5 @@ export const MIGRATIONS: readonly { readonly name: string; readonly migration: C
   { name: '011-payload-storage', migration: PayloadStorage },
   { name: '012-receipts', migration: Receipts },
   { name: '013-partner-switches', migration: PartnerSwitches },
+  { name: '014-alerts', migration: Alerts },
 ]

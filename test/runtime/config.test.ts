@@ -74,6 +74,13 @@ const REFUSED: readonly (readonly [variable: string, value: string, rule: string
   ['MAX_WAITING_DELIVERIES', '0', 'must be a whole number from 1 to 999999999'],
   ['PUBLIC_URL', 'exchange.example.com', 'must be an absolute http or https URL'],
   ['PUBLIC_URL', 'ftp://exchange.example.com', 'must be an absolute http or https URL'],
+  ...[
+    'https://a:b@x.example',
+    'https://a@x.example',
+    'https://x.example/?',
+    'https://x.example/?a=b',
+    'https://x.example/#a',
+  ].map((url) => ['PUBLIC_URL', url, 'must have no user name, password, query or fragment'] as const),
   [
     'ALLOWED_ORIGINS',
     'https://a.example.com,https://b.example.com/path',

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { WaybillError } from '../../../runtime/errors.ts'
 import { TestSupervisor, eventually } from '../test-supervisor.ts'
 
 t.test('an instance that is saved is listed as stopped, before it was ever started', async (t) => {
@@ -56,7 +57,13 @@ t.test('stopped, start fails: error, an alert, and START_FAILED with the reason'
     pid_thread: null,
   })
   t.same(kernel.alerts, [
-    { code: 'plugin_failed', type: 'obedient', name: 'one', reason: 'port 10080 is in use' },
+    {
+      code: 'plugin_failed',
+      type: 'obedient',
+      name: 'one',
+      reason: 'port 10080 is in use',
+      retries: false,
+    },
   ])
 
   t.test('error, start: running', async (t) => {
@@ -98,6 +105,14 @@ t.test('a start whose settings do not arrive fails, too', async (t) => {
   await t.rejects(kernel.run({ name: 'one' }), { code: 'START_FAILED', message: /not ready within/ })
   const unreachable = new TestSupervisor(t, { loadSpec: () => Promise.reject(new Error('no database')) })
   await t.rejects(unreachable.run({ name: 'one' }), { code: 'START_FAILED', message: 'no database' })
+})
+
+t.test('a start that the database prevented is an alert which says that it is tried again', async (t) => {
+  const kernel = new TestSupervisor(t, {
+    loadSpec: () => Promise.reject(new WaybillError('DATABASE_UNAVAILABLE', 'no answer')),
+  })
+  await t.rejects(kernel.run({ name: 'one' }), { code: 'START_FAILED', message: 'no answer' })
+  t.match(kernel.alerts, [{ reason: 'no answer', retries: true }])
 })
 
 t.test('running, stop: stopped in order, without an alert', async (t) => {

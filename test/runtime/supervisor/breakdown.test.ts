@@ -55,7 +55,7 @@ for (const { what, order, reason } of BREAKDOWNS) {
     const broken = kernel.until('one', ({ status }) => status === 'error')
     void kernel.order('one', order).catch(() => undefined)
     t.match(await broken, { error: reason, actions: ['start', 'restart'], pid_thread: null })
-    t.match(kernel.alerts, [{ code: 'plugin_failed', type: 'obedient', name: 'one', reason }])
+    t.match(kernel.alerts, [{ code: 'plugin_failed', type: 'obedient', name: 'one', reason, retries: false }])
 
     t.same(kernel.supervisor.find('obedient', 'two'), neighbour)
     t.equal(await kernel.order('two', { kind: 'echo', value: 2 }), 2)

@@ -71,8 +71,14 @@ class World {
       case 'clear_timer':
         this.timerDueMs = null
         return
-      case 'alert':
+      case 'alert': {
+        const { state } = this.machine
+        check(
+          state.status === 'error' && state.retries === effect.retries,
+          'an alert says whether the start is tried again',
+        )
         this.alerts += 1
+      }
     }
   }
 

@@ -6,7 +6,7 @@ import t from 'tap'
 import { systemClock } from '../../../runtime/clock.ts'
 import { createLog } from '../../../runtime/log.ts'
 import { IntakeGate } from '../../../storage/exchange/intake-gate.ts'
-import { storeRound } from '../../../storage/exchange/intake-rounds.ts'
+import { storeRound, type StorageFailure } from '../../../storage/exchange/intake-rounds.ts'
 import { LocalStore } from '../../../storage/payloads/local-store.ts'
 import type { PayloadStore } from '../../../storage/payloads/store.ts'
 import { watchedStore } from '../../../storage/payloads/watched-store.ts'
@@ -112,4 +112,61 @@ t.test('a problem whose text names another draft each time is logged once', asyn
   words = 'The file system is full'
   await round()
   t.equal(lines.length, 2, 'another problem is news')
+})
+
+t.test('what the start has found closes the gate before the first look', async (t) => {
+  const directory = await temporaryDirectory(t)
+  const store = watchedStore(await LocalStore.open(directory))
+  const gate = new IntakeGate()
+  const noted: (StorageFailure | null)[] = []
+  const round = storeRound({
+    store,
+    directories: [],
+    gate,
+    clock: systemClock,
+    log: createLog('silent'),
+    foundAtStart: `The file system is full (ENOSPC: no space left on device, mkdir '${directory}')`,
+    note: (failure) => void noted.push(failure),
+  })
+  const problem = 'Payloads cannot be stored: The file system is full'
+  t.equal(gate.payloadProblem, problem)
+  t.throws(() => gate.assertOpen(), { code: 'STORAGE_UNAVAILABLE' })
+  t.same(noted, [{ problem, place: `the directory ${directory}`, facts: null }])
+  await round()
+  t.equal(gate.payloadProblem, null)
+  t.equal(noted.at(-1), null)
+})
+
+t.test('of several disks the one that is nearly full is told, with the room that is left', async (t) => {
+  const [payloads, data] = [await temporaryDirectory(t), await smallDisk(t, 10_240 * KIB)]
+  const store = watchedStore(await LocalStore.open(payloads))
+  const lines: string[] = []
+  const gate = new IntakeGate()
+  const noted: (StorageFailure | null)[] = []
+  const round = storeRound({
+    store,
+    directories: [
+      { path: join(payloads, 'not-there'), place: store.place },
+      { path: data, place: `the data directory ${data}` },
+    ],
+    gate,
+    clock: systemClock,
+    log: pino({ level: 'info' }, { write: (line: string) => void lines.push(line) }),
+    note: (failure) => void noted.push(failure),
+  })
+  await round()
+  t.same(noted, [null])
+  await t.rejects(writeFile(join(data, 'fill'), randomBytes(11_000 * KIB)), { code: 'ENOSPC' })
+  await round()
+  await round()
+  const problem = 'Payloads cannot be stored: The disk is nearly full'
+  const failure = {
+    problem,
+    place: `the data directory ${data}`,
+    facts: '0 of 10 MiB are free on its disk',
+  }
+  t.same(noted, [null, failure, failure])
+  t.equal(gate.payloadProblem, problem, 'which is told to everybody, and names no place')
+  t.equal(lines.length, 1)
+  t.match(lines[0], `"place":"the data directory ${data}"`)
 })

@@ -145,6 +145,7 @@ t.test('a process does not start with a storage that cannot be used', async (t) 
     name: 'StorageError',
     message: `The S3 bucket acme (r, http://${host}:${port}) cannot be used: open: Nothing listens at the endpoint (ECONNREFUSED)`,
   })
-  const store = await openPayloadStore(local(join(place, 'new')), systemClock)
+  const { store, problem } = await openPayloadStore(local(join(place, 'new')), systemClock)
+  t.equal(problem, null)
   t.same(await store.check(), { ok: true })
 })
