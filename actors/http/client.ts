@@ -8,11 +8,14 @@ import {
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { crashPoint } from '../../runtime/crash-point.ts'
 import { allowedLookup, refuseAddressOf, refusing, resolveBySystem, type Refused } from './addresses.ts'
 
-/** The body of an answer says nothing to us. So much of it is read, so that the connection can serve again. */
+/** So much of the body of an answer is read, so that the connection can serve again; what it says is hardly of use. */
 const MAX_DROPPED_BYTES = 64 * 1024
+/** A refusal may be told in a word. */
+const KEPT_BYTES = 256
+/** Nor is it waited for longer: its status is known. */
+const DROP_MS = 2_000
 /** A connection that nobody uses is closed after so long. */
 const IDLE_MS = 30_000
 
@@ -28,24 +31,34 @@ export interface OutgoingRequest {
   readonly responseTimeoutMs: number
   /** Ends the request with its reason. */
   readonly signal: AbortSignal
+  /** Called when all of the request was handed to the connection. */
+  readonly onSent?: () => void
 }
 
 export interface HttpAnswer {
   readonly status: number
   readonly headers: IncomingHttpHeaders
+  /** How the body begins; it may repeat anything that was sent. */
+  readonly beginning: string
 }
 
-/** Sends to configured URLs over connections that are kept open. Follows no redirect, and see addresses.ts. */
+export interface HttpClientOptions {
+  /** Never connected to, beside those that never are. */
+  readonly refusedNetworks?: readonly string[]
+  /** Whether a connection serves again, which saves its set-up; one that was lost meanwhile costs a failure. */
+  readonly keepAlive?: boolean
+}
+
+/** Sends to configured URLs, over connections that are kept open unless told otherwise. Follows no redirect, and see addresses.ts. */
 export class HttpClient {
   readonly #http: HttpAgent
   readonly #https: HttpsAgent
   readonly #isRefused: Refused
 
-  /** @param refusedNetworks never connected to, beside those that never are. */
-  constructor(maxConnections: number, refusedNetworks: readonly string[] = []) {
+  constructor(maxConnections: number, { refusedNetworks = [], keepAlive = true }: HttpClientOptions = {}) {
     this.#isRefused = refusing(refusedNetworks)
     const options = {
-      keepAlive: true,
+      keepAlive,
       maxSockets: maxConnections,
       maxFreeSockets: maxConnections,
       timeout: IDLE_MS,
@@ -107,8 +120,7 @@ async function exchange(
     const status = answer.statusCode ?? 0
     // A refusal may come before all is sent. A success counts only for the whole.
     if (status >= 200 && status < 300) await sent
-    await drop(answer)
-    return { status, headers: answer.headers }
+    return { status, headers: answer.headers, beginning: await drop(answer) }
   } finally {
     watch.end()
     request.signal.removeEventListener('abort', abort)
@@ -157,23 +169,29 @@ function boundTimes(sending: ClientRequest, request: OutgoingRequest, secure: bo
     else socket.once(secure ? 'secureConnect' : 'connect', begin)
   })
   sending.on('finish', () => {
-    crashPoint('http-poster.sent')
+    request.onSent?.()
     progress()
   })
   return { progress, end: () => clearTimeout(timer) }
 }
 
-/** Reads the rest of an answer. What becomes of it changes nothing: its status is known. */
-async function drop(answer: IncomingMessage): Promise<void> {
+/** Reads the body of an answer. What becomes of it changes nothing: its status is known. Answers how it begins. */
+async function drop(answer: IncomingMessage): Promise<string> {
+  const limit = setTimeout(() => answer.destroy(), DROP_MS)
   let bytes = 0
+  let kept = Buffer.alloc(0)
   try {
     for await (const chunk of answer as AsyncIterable<Buffer>) {
       bytes += chunk.length
+      if (kept.length < KEPT_BYTES) kept = Buffer.concat([kept, chunk.subarray(0, KEPT_BYTES - kept.length)])
       if (bytes > MAX_DROPPED_BYTES) break
     }
   } catch {
     answer.destroy()
+  } finally {
+    clearTimeout(limit)
   }
+  return kept.toString()
 }
 
 /** All addresses of a host that failed are one error without a message of its own. */

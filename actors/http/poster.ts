@@ -1,4 +1,3 @@
-import { STATUS_CODES } from 'node:http'
 import type { Pool } from 'pg'
 import type { Clock } from '../../runtime/clock.ts'
 import { crashPoint } from '../../runtime/crash-point.ts'
@@ -11,10 +10,10 @@ import { openDelivered } from '../../storage/payloads/delivered-payload.ts'
 import type { PayloadStore } from '../../storage/payloads/store.ts'
 import type { ClaimedDelivery } from '../../storage/sql/claim.ts'
 import type { Outcome } from '../../storage/sql/settle.ts'
+import { failureOf, Unavailable } from './answer-failure.ts'
 import { HttpClient, type HttpAnswer } from './client.ts'
-import { secondsToWait } from './retry-after.ts'
+import { requestHeaders, webhookHeaders, type Header } from './request-headers.ts'
 import type { HttpPosterSettings } from './settings.ts'
-import { signatureOf, signingKey } from './signature.ts'
 
 /** Requests under way when the instance stops may end so long; then they are cut off, and made again by the next start. */
 const STOP_GRACE_MS = 20_000
@@ -24,7 +23,9 @@ export default async function start(context: ActorContext<HttpPosterSettings>): 
   const { settings, name, log, clock } = context
   const facts = context.process as ProcessFacts
   const { pool, payloads, close } = await openStorage(facts, { log, name, poolSize: 2 })
-  const client = new HttpClient(settings.max_concurrent_deliveries, settings.refused_networks)
+  const client = new HttpClient(settings.max_concurrent_deliveries, {
+    refusedNetworks: settings.refused_networks,
+  })
   const cutOff = new AbortController()
   const { product } = facts
   const poster = new Poster({ pool, payloads, client, product, settings, clock, signal: cutOff.signal })
@@ -60,17 +61,6 @@ interface PosterOptions {
   readonly signal: AbortSignal
 }
 
-/** The server asks to come again, and may say when. */
-class Unavailable extends Error {
-  override readonly name = 'Unavailable'
-  readonly waitSeconds: number
-
-  constructor(message: string, waitSeconds: number) {
-    super(message)
-    this.waitSeconds = waitSeconds
-  }
-}
-
 class Poster {
   readonly #options: PosterOptions
 
@@ -82,8 +72,9 @@ class Poster {
     try {
       const answer = await this.#send(delivery)
       crashPoint('http-poster.answered')
-      if (answer.status >= 200 && answer.status < 300) return DELIVERED
-      throw this.#failureOf(answer)
+      const failure = failureOf(answer, this.#options.clock.now())
+      if (failure === null) return DELIVERED
+      throw failure
     } catch (thrown) {
       const error = thrown instanceof Error ? thrown : new Error(String(thrown))
       return { ...DELIVERED, outcome: this.#outcomeOf(error, delivery.attempts) }
@@ -103,41 +94,27 @@ class Poster {
       connectTimeoutMs: settings.connect_timeout_seconds * 1000,
       responseTimeoutMs: settings.response_timeout_seconds * 1000,
       signal,
+      onSent: () => crashPoint('http-poster.sent'),
     })
   }
 
-  async #headersOf(delivery: ClaimedDelivery): Promise<[string, string][]> {
+  async #headersOf(delivery: ClaimedDelivery): Promise<Header[]> {
     const { pool, payloads, settings, product, clock } = this.#options
-    const { http_headers, http_basic_username, http_basic_password, signing_secret } = settings
-    const headers: [string, string][] = http_headers.map(({ name, value }) => [name, value])
-    if (!headers.some(([name]) => name.toLowerCase() === 'user-agent')) headers.push(['User-Agent', product])
-    headers.push(['Content-Type', contentTypeOf(delivery, settings)])
-    if (http_basic_username !== '') {
-      const credential = Buffer.from(`${http_basic_username}:${http_basic_password}`).toString('base64')
-      headers.push(['Authorization', `Basic ${credential}`])
-    }
-    // The same for every repeat, by which the receiver knows it.
-    const id = `${delivery.message_id}-${delivery.id}`
-    const timestamp = Math.floor(clock.now().getTime() / 1000)
-    headers.push(['webhook-id', id], ['webhook-timestamp', String(timestamp)])
-    if (signing_secret !== '') {
-      // The signature is a header and so comes before the body: the body is read twice, and never held.
-      const body = await openDelivered(pool, payloads, delivery)
-      const signature = await signatureOf({ key: signingKey(signing_secret), id, timestamp, body })
-      headers.push(['webhook-signature', signature])
-    }
-    return headers
-  }
-
-  #failureOf({ status, headers }: HttpAnswer): Error {
-    const answered = `The server answered ${[status, STATUS_CODES[status]].join(' ').trim()}`
-    if (status >= 300 && status < 400)
-      return new PermanentFailure(`${answered}, and redirects are not followed`)
-    if (status >= 400 && status < 500 && ![408, 425, 429].includes(status))
-      return new PermanentFailure(answered)
-    const asked = status === 429 || status === 503 ? headers['retry-after'] : undefined
-    const waitSeconds = secondsToWait(asked, headers.date, this.#options.clock.now())
-    return waitSeconds === null ? new Error(answered) : new Unavailable(answered, waitSeconds)
+    const own = requestHeaders({
+      configured: settings.http_headers,
+      basicUsername: settings.http_basic_username,
+      basicPassword: settings.http_basic_password,
+      product,
+      contentType: contentTypeOf(delivery, settings),
+    })
+    const webhook = await webhookHeaders({
+      id: `${delivery.message_id}-${delivery.id}`,
+      now: clock.now(),
+      signingSecret: settings.signing_secret,
+      // For the signature the body is read a second time, and never held.
+      body: () => openDelivered(pool, payloads, delivery),
+    })
+    return [...own, ...webhook]
   }
 
   #outcomeOf(error: Error, attempts: number): Outcome {

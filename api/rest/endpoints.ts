@@ -3,6 +3,7 @@ import type { Endpoint } from '../../runtime/endpoint/endpoint.ts'
 import type { Supervisor } from '../../runtime/supervisor/supervisor.ts'
 import type { AuditLog } from '../../storage/audit/audit-log.ts'
 import type { IdentityRecords } from '../../storage/identity/identity.ts'
+import type { PluginFailures } from '../../storage/alerts/plugin-failures.ts'
 import type { IntakeGate } from '../../storage/exchange/intake-gate.ts'
 import type { InstanceList } from '../../storage/plugins/instance-list.ts'
 import type { Records } from '../../storage/records/records.ts'
@@ -13,6 +14,7 @@ import { eventsEndpoint, type EventServices } from './events.ts'
 import { healthEndpoint } from './health.ts'
 import { messageEndpoints } from './messages.ts'
 import type { MessageServices } from './messages-lookup.ts'
+import { notificationEndpoints } from './notifications.ts'
 import { oidcProviderEndpoints } from './oidc-providers.ts'
 import { organizationEndpoints, partnerEndpoints } from './parties.ts'
 import { pluginEndpoints } from './plugins.ts'
@@ -30,9 +32,12 @@ export interface CoreServices
   readonly clock: Clock
   readonly intake: IntakeGate
   readonly instances: InstanceList
+  readonly pluginFailures: PluginFailures
   /** This node's name. */
   readonly node: string
   readonly startedAt: Date
+  /** What links to this server begin with. */
+  readonly publicUrl: string
 }
 
 /** The endpoints that do not depend on the installed modules; buildServer adds `/openapi.yaml`. */
@@ -49,6 +54,7 @@ export function coreEndpoints(services: CoreServices): readonly Endpoint[] {
     ...serviceAccountEndpoints(services),
     ...apiTokenEndpoints(services),
     ...settingsEndpoints(services),
+    ...notificationEndpoints(services),
     ...auditEndpoints(services),
     statsEndpoint(services),
     ...messageEndpoints(services),

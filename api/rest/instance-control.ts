@@ -4,6 +4,7 @@ import type { Log } from '../../runtime/log.ts'
 import type { InstanceAction, InstanceStatus } from '../../runtime/lifecycle.ts'
 import type { ServiceInstance } from '../../runtime/supervisor/service-instance.ts'
 import type { Supervisor } from '../../runtime/supervisor/supervisor.ts'
+import type { PluginFailures } from '../../storage/alerts/plugin-failures.ts'
 import type { AuditLog } from '../../storage/audit/audit-log.ts'
 import { instanceId } from '../../storage/audit/kinds.ts'
 import type { InstanceList } from '../../storage/plugins/instance-list.ts'
@@ -22,6 +23,7 @@ export interface InstanceControlOptions {
   readonly supervisor: Supervision
   readonly instances: Pick<InstanceList, 'apply'>
   readonly audit: AuditLog
+  readonly pluginFailures: Pick<PluginFailures, 'recorded'>
 }
 
 /**
@@ -32,11 +34,13 @@ export class InstanceControl {
   readonly #supervisor: Supervision
   readonly #instances: Pick<InstanceList, 'apply'>
   readonly #audit: AuditLog
+  readonly #pluginFailures: Pick<PluginFailures, 'recorded'>
 
-  constructor({ supervisor, instances, audit }: InstanceControlOptions) {
+  constructor({ supervisor, instances, audit, pluginFailures }: InstanceControlOptions) {
     this.#supervisor = supervisor
     this.#instances = instances
     this.#audit = audit
+    this.#pluginFailures = pluginFailures
   }
 
   /** Resolves and throws as the supervisor's actions do. */
@@ -53,6 +57,8 @@ export class InstanceControl {
       return instance
     } catch (thrown) {
       const hasFailed = thrown instanceof WaybillError && thrown.code === 'START_FAILED'
+      // Whoever reads that the start has failed finds its alert.
+      if (hasFailed) await this.#pluginFailures.recorded()
       // A restart that fails has stopped what ran.
       if (hasFailed && before === 'running') {
         await this.#record('stopped', { type, name }, before, 'error', request)

@@ -3,6 +3,7 @@ import { endpoint, type ChosenRules, type Endpoint } from '../../runtime/endpoin
 import { validationFailure, WaybillError } from '../../runtime/errors.ts'
 import type { PluginType } from '../../runtime/module.ts'
 import { timestamp } from '../../runtime/endpoint/paging.ts'
+import type { PluginFailures } from '../../storage/alerts/plugin-failures.ts'
 import type { AuditLog } from '../../storage/audit/audit-log.ts'
 import type { InstanceList } from '../../storage/plugins/instance-list.ts'
 import type { Supervisor } from '../../runtime/supervisor/supervisor.ts'
@@ -29,6 +30,7 @@ export interface PluginServices {
   /** Told of what was saved: an enabled instance is listed at once, a disabled one is stopped and listed no longer. */
   readonly instances: Pick<InstanceList, 'apply'>
   readonly audit: AuditLog
+  readonly pluginFailures: Pick<PluginFailures, 'recorded'>
 }
 
 const tag = 'Plugins'

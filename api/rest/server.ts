@@ -5,6 +5,7 @@ import type { Config } from '../../runtime/config.ts'
 import type { Caller, Endpoint } from '../../runtime/endpoint/endpoint.ts'
 import { OperatorError, WaybillError } from '../../runtime/errors.ts'
 import type { Log } from '../../runtime/log.ts'
+import type { Webhook } from '../../runtime/module.ts'
 import { parseJson } from './body.ts'
 import { PUBLIC_CALLER, type Authenticate } from './caller.ts'
 import { mountDocs } from './docs/page.ts'
@@ -29,6 +30,8 @@ declare module 'fastify' {
 export interface ServerOptions {
   /** Of the core and of all installed modules. */
   readonly endpoints: readonly Endpoint[]
+  /** What the installed modules post to others; left out: nothing. */
+  readonly webhooks?: readonly Webhook[]
   readonly authenticate: Authenticate
   readonly config: Pick<Config, 'allowedOrigins' | 'publicUrl'>
   /** Of the product, for the OpenAPI document. */
@@ -51,6 +54,7 @@ export async function buildServer(options: ServerOptions): Promise<FastifyInstan
   const endpoints = [...options.endpoints, openApiEndpoint(() => document.current)]
   document.current = describeApi({
     endpoints,
+    webhooks: options.webhooks ?? [],
     serverUrl: serverUrl(config.publicUrl),
     version: options.version,
   })

@@ -6,6 +6,7 @@ import type { InstanceAction } from '../../runtime/lifecycle.ts'
 import { listOf, pagingParameters, timestamp } from '../../runtime/endpoint/paging.ts'
 import type { ServiceInstance } from '../../runtime/supervisor/service-instance.ts'
 import type { Supervisor } from '../../runtime/supervisor/supervisor.ts'
+import type { PluginFailures } from '../../storage/alerts/plugin-failures.ts'
 import type { AuditLog } from '../../storage/audit/audit-log.ts'
 import type { InstanceList } from '../../storage/plugins/instance-list.ts'
 import { InstanceControl } from './instance-control.ts'
@@ -16,6 +17,7 @@ export interface ServiceInstanceServices {
   readonly supervisor: Pick<Supervisor, 'list' | 'find' | 'start' | 'stop' | 'restart'>
   readonly instances: Pick<InstanceList, 'apply'>
   readonly audit: AuditLog
+  readonly pluginFailures: Pick<PluginFailures, 'recorded'>
   /** This node's name. */
   readonly node: string
   readonly startedAt: Date
@@ -114,7 +116,7 @@ const ACTION_TEXT = `The answer comes when the action is complete and shows the 
 | \`stop\` | \`running\` | \`stopped\` |
 | \`restart\` | \`running\`, \`error\` | \`running\` |
 
-In any other status, and so also while another action is under way, it is refused with \`INVALID_STATE\`; \`details\` has the \`status\` and the actions that are \`allowed\`. A start, or the start of a restart, that fails or takes over 30 seconds is \`START_FAILED\` with the reason, and the instance is in \`error\`; where it was the database that did not answer, the start is tried again until it succeeds. A stop lets work in hand finish for 30 seconds.
+In any other status, and so also while another action is under way, it is refused with \`INVALID_STATE\`; \`details\` has the \`status\` and the actions that are \`allowed\`. A start, or the start of a restart, that fails or takes over 30 seconds is \`START_FAILED\` with the reason, and the instance is in \`error\`; the alert \`plugin_failed\` is raised before the answer. Where it was the database that did not answer, the start is tried again until it succeeds, and the alert is raised when it answers again. A stop lets work in hand finish for 30 seconds.
 
 Every action on the API server is \`NOT_CONTROLLABLE\`, whatever it is called. An instance that is unknown, deleted or disabled is \`NOT_FOUND\`, also for an unknown action; an unknown action on a known instance is \`INVALID_ACTION\`.`
 

@@ -113,7 +113,8 @@ function storageTestEndpoint({ settings, storageTest }: SettingsServices): Endpo
     handle: async () => {
       const saved = storageOf(await settings.get())
       const startedAt = performance.now()
-      const result = await storageTest.run(saved)
+      const tested = await storageTest.run(saved)
+      const result = tested.ok ? tested : { ok: false, step: tested.step, problem: tested.problem }
       return { ...result, storage: saved, elapsed_ms: Math.round(performance.now() - startedAt) }
     },
   })

@@ -19,9 +19,11 @@ t.setTimeout(300_000)
 const OTHER_TABLES = new Set([
   'acceptance_count',
   'acceptance_note',
+  'alert',
   'audit_event',
   'audit_head',
   'audit_witness',
+  'certificate_alert',
   'certificate_import',
   'delivery',
   'exchange_clock',
@@ -34,7 +36,9 @@ const OTHER_TABLES = new Set([
   'message_count',
   'message_span',
   'mikro_orm_migrations',
+  'notification',
   'payload_leftover',
+  'storage_outage',
   'target_work',
   'used_storage',
 ])
@@ -227,6 +231,12 @@ function pluginRecipes(directory: string): Readonly<Record<string, Recipe>> {
     'DELETE /plugins/configs/{type}/{name}': async (client) => {
       const name = await writer(client)
       return () => client.delete(`/plugins/configs/file-writer/${name}`)
+    },
+    'POST /plugins/configs/notification-webhook/{name}/test': async (client) => {
+      const name = next()
+      const body = { name, url: 'https://hooks.example.com/x' }
+      await client.create('/plugins/configs?type=notification-webhook', body)
+      return () => client.post(`/plugins/configs/notification-webhook/${name}/test`)
     },
     'POST /services/{type}/{name}/{action}': async (client) => {
       const name = await writer(client)

@@ -55,6 +55,8 @@ t.test('a module that is not installed leaves no trace', async (t) => {
       const profiles = Object.keys(paths).filter((path) => path.startsWith('/as2/'))
       t.equal(profiles.length > 0, module !== 'as2')
       t.equal((await client.get('/as2/remote-profiles')).status, module === 'as2' ? 404 : 200)
+      t.equal('/notifications' in paths, module !== 'notifications')
+      t.equal((await client.get('/notifications')).status, module === 'notifications' ? 404 : 200)
       const rest = Object.values(MODULES).flat().length - types.length
       t.equal(schemas['PluginConfigurationCreation']?.anyOf?.length, rest)
     })

@@ -75,6 +75,25 @@ const SECRET_RULES = {
 
 const RULES: readonly Rule[] = [
   { types: ['http-poster', 'notification-webhook'], property: 'url', ...URL_RULES },
+  // An address of Teams carries its credential, and no answer ever shows it.
+  {
+    types: ['notification-webhook'],
+    property: 'url',
+    along: { format: 'teams' },
+    accepted: ['https://prod-1.example.com/workflows/x?api-version=1&sp=%2Ftriggers&sv=1.0&sig=x'],
+    refused: [
+      'https://example.com/?SIG=x',
+      'https://example.com/?sig=x&token=x',
+      'https://example.com/?sig[]=x',
+    ],
+  },
+  {
+    types: ['notification-webhook'],
+    property: 'url',
+    along: { format: 'slack' },
+    accepted: ['https://hooks.example.com/services/T0/B0/x'],
+    refused: ['https://hooks.example.com/services/T0/B0/x?sig=x'],
+  },
   {
     types: ['http-poster'],
     property: 'method',

@@ -9,6 +9,7 @@ import { systemClock, type Clock } from '../../runtime/clock.ts'
 import type { Endpoint } from '../../runtime/endpoint/endpoint.ts'
 import { createLog, type Log } from '../../runtime/log.ts'
 import { Supervisor } from '../../runtime/supervisor/supervisor.ts'
+import { PluginFailures } from '../../storage/alerts/plugin-failures.ts'
 import { AuditLog } from '../../storage/audit/audit-log.ts'
 import { UploadReader, type UploadReaderOptions } from '../../storage/certificates/reading/upload-reader.ts'
 import { ENTITIES } from '../../storage/records/entities.ts'
@@ -75,6 +76,7 @@ export async function startApi(
 ): Promise<TestApi> {
   const log = options.log ?? createLog(process.env['LOG_LEVEL'] ?? 'silent')
   const build = options.build ?? 'developer'
+  const publicUrl = options.publicUrl ?? 'http://localhost:8080'
   const database = await openTestDatabase(t, ENTITIES)
   const box = new SecretBox('a key for tests alone')
   const modules = installedModules(options.modules ?? ALL_MODULES)
@@ -89,6 +91,8 @@ export async function startApi(
   const { lastUse } = identity
   const checkToken = tokenChecker({ pool: credentials, lastUse, clock, log, userAgent: 'Waybill/test' })
   const directory = t.testdir()
+  const pluginFailures = new PluginFailures({ pool: database.pool, log, clock: systemClock, node: 'test' })
+  t.teardown(() => pluginFailures.stop())
   const supervisor = new Supervisor({
     node: 'test',
     log,
@@ -102,7 +106,7 @@ export async function startApi(
       storage: localStorage(directory),
       earlierStorages: [],
       product: 'Waybill/test',
-      publicUrl: 'http://localhost:8080',
+      publicUrl,
     },
     loadSpec: async (type, name) => {
       const instance = await namingOutages(records.plugins.instance(type, name))
@@ -114,7 +118,7 @@ export async function startApi(
             actor: records.pluginTypes.get(type).actor,
           }
     },
-    onAlert: () => undefined,
+    onAlert: (alert) => pluginFailures.note(alert),
   })
   t.teardown(() => supervisor.shutdown())
   const intake = new IntakeGate()
@@ -139,8 +143,10 @@ export async function startApi(
     clock,
     intake,
     instances,
+    pluginFailures,
     node: 'test',
     startedAt: new Date(),
+    publicUrl,
     storageInUse: storageOf(await records.settings.get()),
     storageTest: new StorageTest({ clock: systemClock }),
     uploadReader,
@@ -152,13 +158,11 @@ export async function startApi(
       ...modules.flatMap((module) => module.endpoints(services)),
       ...(options.endpoints ?? []),
     ],
-    authenticate: authenticator(
-      { build, publicUrl: options.publicUrl ?? 'http://localhost:8080' },
-      checkToken,
-    ),
+    webhooks: modules.flatMap((module) => module.webhooks ?? []),
+    authenticate: authenticator({ build, publicUrl }, checkToken),
     config: {
       allowedOrigins: options.allowedOrigins ?? [],
-      publicUrl: options.publicUrl ?? 'http://localhost:8080',
+      publicUrl,
     },
     version: '0.0.0',
     log,

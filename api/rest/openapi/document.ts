@@ -1,13 +1,16 @@
 import { stringify } from 'yaml'
 import type { Endpoint } from '../../../runtime/endpoint/endpoint.ts'
+import type { Webhook } from '../../../runtime/module.ts'
 import { answersOf, requestBody } from './bodies.ts'
 import { failuresOf, FAILURE_DETAILS } from './failures.ts'
 import type { JsonObject } from './json.ts'
 import { addComponent, parametersOf, type Components } from './schemas.ts'
 import { OVERVIEW, SECURITY_SCHEMES, TAGS } from './text.ts'
+import { posted } from './webhook.ts'
 
 export interface ApiFacts {
   readonly endpoints: readonly Endpoint[]
+  readonly webhooks: readonly Webhook[]
   /** Address of the API with its prefix, or the prefix alone: then it is where the document is. */
   readonly serverUrl: string
   readonly version: string
@@ -23,6 +26,7 @@ export function describeApi(facts: ApiFacts): string {
     const operations = (paths[endpoint.path] ??= {})
     operations[endpoint.method.toLowerCase()] = operation(endpoint, components, responses)
   }
+  const webhooks = facts.webhooks.map((each) => [each.name, { post: posted(each, components) }] as const)
   const tags = new Set(facts.endpoints.map(({ tag }) => tag))
   const document = {
     openapi: '3.1.0',
@@ -36,6 +40,7 @@ export function describeApi(facts: ApiFacts): string {
     security: [{ bearerAuth: [] }, { apiToken: [] }],
     tags: [...tags].map((name) => ({ name, description: TAGS[name] ?? name })),
     paths,
+    ...(webhooks.length === 0 ? {} : { webhooks: Object.fromEntries(webhooks) }),
     components: {
       securitySchemes: SECURITY_SCHEMES,
       headers: ANSWER_HEADERS,

@@ -38,6 +38,7 @@ export const TAGS: Readonly<Record<string, string>> = {
     'Machine clients: local ones with API tokens, federated ones with the tokens of a provider.',
   'API tokens':
     'Credentials of local service accounts. Each is told once, when it is made, and never changes.',
+  Notifications: 'What operators were told of, and what came of it.',
   Settings: 'The settings of the service: where payloads are stored, and how it presents itself.',
   'Audit log':
     'Who has changed what. It only grows; with an audit key, whoever changes it behind the back of the service is found.',

@@ -137,7 +137,7 @@ t.test('a redirect is failed with that reason and not followed', async (t) => {
   t.same(web.received('/elsewhere'), [])
 })
 
-t.test('Retry-After of 429 and 503 is waited for, as long as the longest wait allows', async (t) => {
+t.test('Retry-After of what is repeated is waited for, as long as the longest wait allows', async (t) => {
   const next = async (name: string, status: number, retryAfter: string, waits: [number, number]) => {
     await posting.start(name, {
       url: `${web.url}/${name}`,
@@ -156,6 +156,8 @@ t.test('Retry-After of 429 and 503 is waited for, as long as the longest wait al
   }
   const seconds = await next('seconds', 503, '600', [1, 3600])
   t.ok(seconds.leastS <= 600 && seconds.mostS >= 500, `${seconds.leastS} to ${seconds.mostS}`)
+  const other = await next('other', 500, '600', [1, 3600])
+  t.ok(other.leastS <= 600 && other.mostS >= 500, `${other.leastS} to ${other.mostS}`)
   const date = await next('date', 429, new Date(Date.now() + 3_000_000).toUTCString(), [1, 3600])
   t.ok(date.leastS <= 3000 && date.mostS >= 2900, `${date.leastS} to ${date.mostS}`)
   const bounded = await next('bounded', 503, '86400', [1, 700])

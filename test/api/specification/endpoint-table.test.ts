@@ -28,6 +28,30 @@ const RECORD = { PUT: ['NOT_FOUND'], GET: ['NOT_FOUND'], DELETE: ['NOT_FOUND'] }
 const ONE = ['GET', 'PUT', 'DELETE']
 const ALL = ['GET', 'POST']
 
+/** 2.14. */
+const NOTIFICATION_ROW = [
+  'id',
+  'alert_id',
+  'alert_time',
+  'severity',
+  'code',
+  'subject_kind',
+  'subject_id',
+  'subject_name',
+  'summary',
+  'details',
+  'dedupe_key',
+  'link',
+  'instance',
+  'format',
+  'test',
+  'outcome',
+  'attempts',
+  'last_error',
+  'created_at',
+  'delivered_at',
+]
+
 const TABLE: readonly Row[] = [
   {
     methods: ['GET'],
@@ -111,6 +135,14 @@ const TABLE: readonly Row[] = [
     codes: { POST: ['MISSING_TYPE', 'INVALID_TYPE', 'CONFLICT'] },
   },
   { methods: ONE, path: '/plugins/configs/{type}/{name}', codes: RECORD, shows: ['type', 'name', 'enabled'] },
+  {
+    methods: ['POST'],
+    path: '/plugins/configs/notification-webhook/{name}/test',
+    takes: 'none',
+    success: { POST: [200] },
+    codes: { POST: ['NOT_FOUND'] },
+    shows: NOTIFICATION_ROW,
+  },
   {
     methods: ['GET'],
     path: '/services',
@@ -198,6 +230,13 @@ const TABLE: readonly Row[] = [
     takes: 'none',
     success: { POST: [200] },
     shows: ['ok', 'storage', 'elapsed_ms', 'step', 'problem'],
+  },
+  {
+    methods: ['GET'],
+    path: '/notifications',
+    list: 'notifications',
+    query: ['severity', 'code', 'instance', 'outcome', 'from', 'to', 'include_tests'],
+    codes: { GET: ['INVALID_INPUT'] },
   },
   {
     methods: ['GET'],

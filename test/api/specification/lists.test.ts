@@ -51,6 +51,8 @@ t.test('4.2 Lists, paging and filters', async (t) => {
       '/as2/remote-profiles',
       '/services',
       '/messages',
+      '/notifications',
+      '/audit',
     ]) {
       t.ok(paths.includes(path), path)
     }
@@ -193,6 +195,14 @@ t.test('4.2 Lists, paging and filters', async (t) => {
       await refused(`/certificates/expiring?days=${days}`, ['days'])
     t.equal((await client.get('/certificates/expiring?days=1')).status, 200)
     t.equal((await client.get(`/certificates/expiring?days=${'9'.repeat(30)}`)).status, 200)
+  })
+
+  t.test('4.2 GET /notifications: severity, outcome and include_tests take their values alone', async (t) => {
+    await refused('/notifications?severity=fatal', ['severity'])
+    await refused('/notifications?outcome=sent&severity=', ['outcome', 'severity'])
+    await refused('/notifications?include_tests=1&from=yesterday&to=', ['from', 'include_tests', 'to'])
+    const nobody = await client.get('/notifications?code=no_such&instance=nobody')
+    t.match(nobody, { status: 200, data: { total: 0, notifications: [] } }, 'free text finds nothing')
   })
 
   t.test('4.2 GET /messages: status is one of nine, since is a time of RFC 3339', async (t) => {
