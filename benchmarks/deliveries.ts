@@ -53,7 +53,7 @@ export async function deliveries(options: ScenarioOptions): Promise<Figures> {
     await administration.query(`alter database ${name} set synchronous_commit = off`)
     const url = inDatabase(server.url, name)
     await migrate({ url, log })
-    await storeWaiting(inDatabase(server.superuserUrl, name), waiting, false)
+    await storeWaiting(inDatabase(server.superuserUrl, name), { count: waiting, payloads: false })
     const pool = openPool({ url, size: 2, applicationName: 'bench', log })
     running.defer(() => pool.end())
     queues.push({ waiting, pool, claimsMs: [], settlesMs: [], clockMs: [] })

@@ -38,7 +38,7 @@ export async function recovery(options: ScenarioOptions): Promise<Figures> {
     max_concurrent_deliveries: 20,
   })
   await first.stop()
-  await storeWaiting(superuserOf(server), messages, true)
+  await storeWaiting(superuserOf(server), { count: messages, payloads: true })
 
   const database = new pg.Client(server.url)
   await database.connect()

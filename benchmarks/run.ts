@@ -1,6 +1,7 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { cpus, totalmem } from 'node:os'
 import { parseArgs } from 'node:util'
+import { alertStorm } from './alert-storm.ts'
 import { apiLists } from './api-lists.ts'
 import { apiThroughput } from './api-throughput.ts'
 import { as2Hostile } from './as2-hostile.ts'
@@ -17,6 +18,7 @@ import { table } from './table.ts'
 
 /** `npm run bench -- NAME [--messages N] [--size BYTES] [--concurrency N] [--mb N] [--seconds N] [--json FILE]` */
 const SCENARIOS: Readonly<Record<string, Scenario>> = {
+  'alert-storm': alertStorm,
   'api-lists': apiLists,
   'as2-hostile': as2Hostile,
   'as2-large': as2Large,

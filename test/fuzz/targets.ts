@@ -160,7 +160,7 @@ async function readCms({ headers, body }: Seed, dice: Dice): Promise<void> {
       // RSA takes most of the time of all parsers together.
       const keys = dice.once(50) ? RSA_KEYS : EC_KEYS
       const type = contentType === CONTENT_TYPE.authEnvelopedData ? 'authEnvelopedData' : 'envelopedData'
-      openEnvelopedData(type, content, keys)
+      await openEnvelopedData(type, content, keys)
     }
   }
 }

@@ -1,3 +1,4 @@
+import { rename, rm, writeFile } from 'node:fs/promises'
 import type { Test } from 'tap'
 import type { CrashPoint } from '../../../runtime/crash-point.ts'
 import { claim } from '../../../storage/sql/claim.ts'
@@ -5,26 +6,44 @@ import { settle } from '../../../storage/sql/settle.ts'
 import { until } from '../../support/processes.ts'
 import { holds, leftovers } from './invariants.ts'
 import { Lane } from './lane.ts'
-import { ABSENT } from './site.ts'
+import { ABSENT, BROKEN, DIGEST, OPERATORS } from './site.ts'
 
 /** How the process comes to a point, under the load that all have in common. */
 interface CrashCase {
   /** The type of the instance whose thread counts; null for any. */
   readonly thread: string | null
+  /** The name of that instance; null for any. */
+  readonly instance: string | null
   readonly hit: number
   /** A point of a start: the process is killed here first. */
   readonly afterKillAt: CrashPoint | null
+  /** Nothing is handed in before. */
+  readonly isIdle: boolean
   /** What else must happen for the point to be reached. */
   readonly provoke: ((lane: Lane) => Promise<void>) | null
+  /** What must be mended before the next start. */
+  readonly mend: ((lane: Lane) => Promise<void>) | null
 }
 
 const at = (hit: number, others: Partial<CrashCase> = {}): readonly CrashCase[] => [
-  { thread: null, hit, afterKillAt: null, provoke: null, ...others },
+  {
+    thread: null,
+    instance: null,
+    hit,
+    afterKillAt: null,
+    isIdle: false,
+    provoke: null,
+    mend: null,
+    ...others,
+  },
 ]
 
 /** The same in the threads of all targets. */
 const inEachTarget = (hit: number): readonly CrashCase[] =>
   ['as2-sender', 'file-writer', 'http-poster'].flatMap((thread) => at(hit, { thread }))
+
+/** The post of a group, in which repeats are left out. */
+const ofGroup = at(1, { instance: DIGEST, provoke: failSeveral })
 
 /** Every point is here: a new one without a case does not compile. */
 const CASES: Readonly<Record<CrashPoint, readonly CrashCase[]>> = {
@@ -86,6 +105,12 @@ const CASES: Readonly<Record<CrashPoint, readonly CrashCase[]>> = {
   'receipt-dispatch.sent': at(2),
   'receipt-dispatch.settled': at(2),
   'receipt-dispatch.ordered-again': at(1),
+  'notification.claimed': [...at(1), ...ofGroup, ...at(1, { isIdle: true, provoke: askForTest })],
+  'notification.posted': [...at(1), ...ofGroup],
+  'notification.settled': [...at(1), ...ofGroup],
+  'notification.certificates-raised': at(1, { provoke: letCertificatesEnd }),
+  'notification.plugin-failed-raised': at(1, { provoke: startBroken }),
+  'notification.storage-failed-noted': at(1, { isIdle: true, provoke: loseStore, mend: bringStoreBack }),
   'clock.ticked': at(2),
   'clock.reclaimed': at(1, { provoke: abandonClaim }),
   'clock.overdue-failed': at(1, { provoke: awaitReceipt }),
@@ -95,9 +120,13 @@ const CASES: Readonly<Record<CrashPoint, readonly CrashCase[]>> = {
 }
 
 /** Kills at the points whose names begin so, one after the other, and looks at what each next start makes of it. */
-export async function killAtPoints(t: Test, prefixes: readonly string[]): Promise<void> {
+export async function killAtPoints(t: Test, prefixes: readonly string[]): Promise<Lane> {
   const overwrites = prefixes.includes('file-writer.')
-  const lane = await Lane.open(t, { overwrites, asynchronous: prefixes.includes('receipt-') })
+  const lane = await Lane.open(t, {
+    overwrites,
+    asynchronous: prefixes.includes('receipt-'),
+    notifies: prefixes.includes('notification.'),
+  })
   const verified = new Set<string>()
   await holds(t, lane, 'without a kill', verified)
   await lane.start()
@@ -108,32 +137,35 @@ export async function killAtPoints(t: Test, prefixes: readonly string[]): Promis
       await kill(lane, point, each)
       await lane.start()
       await lane.untilQuiet()
-      await holds(t, lane, `${point}${each.thread === null ? '' : ` of ${each.thread}`}`, verified)
+      const of = each.instance ?? each.thread
+      await holds(t, lane, `${point}${of === null ? '' : ` of ${of}`}`, verified)
     }
   }
   await nothingLeft(t, lane)
   t.comment(`${lane.kills} kills; the longest recovery took ${Math.round(lane.longestRecoveryMs)} ms`)
+  return lane
 }
 
 async function kill(
   lane: Lane,
   point: CrashPoint,
-  { thread, hit, afterKillAt, provoke }: CrashCase,
+  { thread, instance, hit, afterKillAt, isIdle, provoke, mend }: CrashCase,
 ): Promise<void> {
   const { plans, load } = lane
   if (afterKillAt !== null) {
-    plans.make({ point: afterKillAt, thread, hit: 1 })
+    plans.make({ point: afterKillAt, thread, instance, hit: 1 })
     load.feed()
     await lane.untilKilled()
-    plans.make({ point, thread, hit })
+    plans.make({ point, thread, instance, hit })
     await lane.start()
   } else {
-    plans.make({ point, thread, hit })
-    load.feed()
+    plans.make({ point, thread, instance, hit })
+    if (!isIdle) load.feed()
     await provoke?.(lane)
   }
   await lane.untilKilled()
   plans.clear()
+  await mend?.(lane)
 }
 
 /** A pass that meets a failure is begun anew after a minute. */
@@ -214,6 +246,49 @@ async function expireReceipt({ pool }: Lane): Promise<void> {
      select id, 'gone', 'http://127.0.0.1:9/', exchange_time(), exchange_time() from message
      where source = 'receiver' order by id limit 1`,
   )
+}
+
+/** As some weeks before their end. */
+async function letCertificatesEnd({ pool }: Lane): Promise<void> {
+  await pool.query(`update certificate set not_after = now() + interval '10 days'`)
+}
+
+/** Several instances fail at one moment, one of them twice: of these the notifier that groups tells once, in one post. */
+async function failSeveral({ pool, kills }: Lane): Promise<void> {
+  await pool.query(
+    `select raise_plugin_failed('file-writer', 'failing-${kills}-' || failing.number, 'test', 'a reason',
+       now() + make_interval(secs => failing.number + failing.time))
+     from (values (1, 0), (2, 0), (3, 0), (1, 9)) failing (number, time)`,
+  )
+}
+
+/** Somebody starts an instance that fails. It is killed before it answers. */
+async function startBroken(lane: Lane): Promise<void> {
+  await askAndForget(lane, `/services/file-writer/${BROKEN}/start`)
+}
+
+async function askForTest(lane: Lane): Promise<void> {
+  await askAndForget(lane, `/plugins/configs/notification-webhook/${OPERATORS}/test`)
+}
+
+async function askAndForget(lane: Lane, path: string): Promise<void> {
+  await lane.untilListening()
+  const headers = { 'Content-Type': 'application/json' }
+  void fetch(`${lane.url}/api/v1${path}`, { method: 'POST', headers, body: '{}' }).catch(() => undefined)
+}
+
+async function loseStore(lane: Lane): Promise<void> {
+  const { payloads } = lane.site.folders
+  lane.lostStores += 1
+  await rename(payloads, `${payloads}-away`)
+  // Not even its place can be made again.
+  await writeFile(payloads, '')
+}
+
+async function bringStoreBack({ site }: Lane): Promise<void> {
+  const { payloads } = site.folders
+  await rm(payloads)
+  await rename(`${payloads}-away`, payloads)
 }
 
 /** Queues a delivery that no target takes; answers its message. */

@@ -9,6 +9,7 @@ import type { As2Facts } from '../../../actors/as2/facts.ts'
 import type { Lane } from './lane.ts'
 import { ABSENT, CONCURRENCY } from './site.ts'
 import type { Arrival } from './peers.ts'
+import { wrongAlerts } from './wrong-alerts.ts'
 
 interface MessageRow {
   readonly id: string
@@ -64,6 +65,7 @@ async function violations(lane: Lane, verified: Set<string> = new Set()): Promis
     ...(await wrongFolders(lane, records)),
     ...(await wrongPayloads(lane, records, verified)),
     ...(await wrongCounts(lane, records)),
+    ...(await wrongAlerts(lane)),
   ]
 }
 

@@ -20,6 +20,7 @@ const isFolderProcess = process.send !== undefined
 const thread = isFolderProcess
   ? `folder ${process.argv[2]}`
   : ((workerData as { readonly type?: string } | null)?.type ?? 'main')
+const instance = (workerData as { readonly name?: string } | null)?.name ?? null
 
 let current = ''
 let hits = 0
@@ -30,6 +31,7 @@ function reached(point: CrashPoint): void {
   if (text !== current) [current, hits] = [text, 0]
   const plan = JSON.parse(text) as KillPlan
   if (plan.point !== point || (plan.thread !== null && plan.thread !== thread)) return
+  if (plan.instance !== null && plan.instance !== instance) return
   hits += 1
   if (hits < plan.hit) return
   writeFileSync(`${file}.draft`, text)

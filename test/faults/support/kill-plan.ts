@@ -6,6 +6,8 @@ export interface KillPlan {
   readonly point: CrashPoint
   /** The type of the instance whose thread counts; null for any. */
   readonly thread: string | null
+  /** The name of that instance; null for any. */
+  readonly instance: string | null
   /** 1 is the first time. */
   readonly hit: number
 }

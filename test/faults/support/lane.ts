@@ -13,7 +13,7 @@ import { Waybill } from '../../support/waybill.ts'
 import { KillPlans } from './kill-plan.ts'
 import { Load } from './load.ts'
 import { startPeers, type Peers } from './peers.ts'
-import { ABSENT, setUpSite, type Site } from './site.ts'
+import { ABSENT, BROKEN, setUpSite, type Site } from './site.ts'
 
 /** What a busy machine may take longer than the guarantee says. */
 const LIMIT_MS = 240_000
@@ -26,6 +26,7 @@ interface Life {
   readonly child: ChildProcess
   readonly output: readonly string[]
   readonly startedMs: number
+  readonly startedAt: Date
 }
 
 /** One service with its database, folders and peers, that is killed and started again and again, under load. */
@@ -38,10 +39,13 @@ export class Lane {
   /** How long the longest recovery took, from a start to when nothing was left to do. */
   longestRecoveryMs = 0
   kills = 0
+  /** How often the payload store was away. */
+  lostStores = 0
   /** How often it ended by itself before it listened. */
   failedStarts = 0
   readonly #directory: string
   readonly #env: Readonly<Record<string, string>>
+  readonly #notifies: boolean
   #life: Life | null = null
 
   private constructor(parts: {
@@ -52,20 +56,25 @@ export class Lane {
     readonly directory: string
     readonly env: Readonly<Record<string, string>>
     readonly asynchronous: boolean
+    readonly notifies: boolean
   }) {
-    const { pool, site, peers, keys, directory, env, asynchronous } = parts
+    const { pool, site, peers, keys, directory, env, asynchronous, notifies } = parts
     this.pool = pool
     this.site = site
     this.peers = peers
     this.#directory = directory
     this.#env = env
+    this.#notifies = notifies
     this.plans = new KillPlans(join(directory, 'kill-plan'), env['NODE_COMPILE_CACHE'] ?? '')
     const receiptUrl = asynchronous ? peers.as2Url : null
-    this.load = new Load({ site, keys, receiptUrl, url: () => this.#url() })
+    this.load = new Load({ site, keys, receiptUrl, url: () => this.url })
   }
 
   /** Configures everything, and exchanges a few messages with a process that ends in order. None runs afterwards. */
-  static async open(t: Test, { overwrites = false, asynchronous = false } = {}): Promise<Lane> {
+  static async open(
+    t: Test,
+    { overwrites = false, asynchronous = false, notifies = false } = {},
+  ): Promise<Lane> {
     const { url, pool } = await createTestDatabase(t)
     const directory = await temporaryDirectory(t)
     const keys = {
@@ -80,9 +89,9 @@ export class Lane {
       NODE_COMPILE_CACHE: join(directory, 'compiled'),
     }
     const first = await Waybill.start({ directory, env })
-    const site = await setUpSite(first, { directory, peers, keys, overwrites, asynchronous })
+    const site = await setUpSite(first, { directory, peers, keys, overwrites, asynchronous, notifies })
     await first.stop()
-    const lane = new Lane({ pool, site, peers, keys, directory, env, asynchronous })
+    const lane = new Lane({ pool, site, peers, keys, directory, env, asynchronous, notifies })
     t.teardown(async () => {
       lane.load.close()
       await lane.kill()
@@ -97,9 +106,9 @@ export class Lane {
   /** Starts the process, and does not wait for it. */
   async start(): Promise<void> {
     const { nodeArguments } = this.plans
-    const startedMs = performance.now()
+    const [startedMs, startedAt] = [performance.now(), new Date()]
     const life = await Waybill.spawn({ directory: this.#directory, env: this.#env, nodeArguments })
-    this.#life = { ...life, startedMs }
+    this.#life = { ...life, startedMs, startedAt }
   }
 
   get isRunning(): boolean {
@@ -142,7 +151,7 @@ export class Lane {
   }
 
   async untilListening(): Promise<void> {
-    await this.#until('It does not listen', () => this.#url() !== null)
+    await this.#until('It does not listen', () => this.url !== null)
   }
 
   /** Waits until everything is confirmed, settled and at its place. */
@@ -177,25 +186,31 @@ export class Lane {
     const { folders } = this.site
     for (const party of ['globex', 'nobody'])
       if ((await readdir(join(folders.outbox, party))).length > 0) return false
-    type Counts = Record<'open' | 'absent' | 'taken' | 'receipts' | 'journal', number>
+    type Counts = Record<'open' | 'absent' | 'taken' | 'receipts' | 'journal' | 'untold' | 'broken', number>
     const { rows } = await this.pool.query<Counts>(
       `select (select count(*) from message where stage <> 'settled' or source_reference is not null)::int as open,
         (select count(*) from delivery where target = '${ABSENT}' and state = 'queued')::int as absent,
         (select count(*) from message where source = 'poller')::int as taken,
         (select count(*) from receipt_dispatch)::int as receipts,
-        (select count(*) from journal)::int as journal`,
+        (select count(*) from notification where outcome = 'queued')::int as untold,
+        (select count(*) from journal)::int as journal,
+        (select count(*) from alert where subject_id = 'file-writer:${BROKEN}' and alert_time >= $1)::int as broken`,
+      [this.#life?.startedAt],
     )
     const [found] = rows
     if (found === undefined) return false
     if (found.absent > 0) await this.letAbsentStall()
     const dropped = this.load.items.filter(({ source }) => source === 'poller').length
     if (found.open > 0 || found.receipts > 0 || found.journal > 0 || found.taken < dropped) return false
+    // Each start has raised its own, after which none is raised by itself.
+    if (found.untold > 0 || (this.#notifies && found.broken === 0)) return false
     for (const directory of Object.values(folders.written))
       if ((await readdir(join(directory, '.waybill'))).length > 0) return false
     return true
   }
 
-  #url(): string | null {
+  /** Of the API; null while no process listens. */
+  get url(): string | null {
     if (!this.isRunning) return null
     for (const line of this.output) {
       const url = LISTENS.exec(line)?.[1]

@@ -4,6 +4,7 @@ import { createServer, type IncomingMessage, type RequestListener, type ServerRe
 import { buffer } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { headerPairs } from '../../../actors/as2/sending/http-client.ts'
+import type { AlertPost } from '../../../actors/notifications/formats/generic.ts'
 import { PROCESSED } from '../../../actors/as2/protocol/disposition.ts'
 import { readMessage } from '../../../actors/as2/protocol/read.ts'
 import { claimedMessageId, composeReceipt, isReceipt } from '../../../actors/as2/protocol/receipt.ts'
@@ -19,11 +20,22 @@ export interface Arrival {
   readonly sha256: string
 }
 
+/** A post of a notifier, and whether it was taken: some are answered with 503. */
+export interface AlertArrival extends Arrival {
+  readonly isTaken: boolean
+  /** How many alerts it says it stands for. */
+  readonly count: number
+  /** Ids of those that it lists. */
+  readonly alerts: readonly number[]
+}
+
 export interface Peers {
   readonly as2Url: string
   readonly postUrl: string
+  readonly alertUrl: string
   readonly messages: readonly Arrival[]
   readonly posts: readonly Arrival[]
+  readonly alerts: readonly AlertArrival[]
   /** Those that came by themselves: the message that each is for, and the digest of its body. */
   readonly receipts: readonly Arrival[]
   /** Of its own receipts, those that were refused. */
@@ -81,7 +93,21 @@ export async function startPeers(
     posts.push({ id: String(request.headers['webhook-id']), sha256: hash('sha256', body, 'hex') })
     response.writeHead(204).end()
   })
-  return { as2Url, postUrl, messages, posts, receipts, refusals: returns.refusals }
+  const alerts: AlertArrival[] = []
+  const alertUrl = await serve(t, async (request, response) => {
+    const body = await buffer(request)
+    const isTaken = alerts.length % 3 !== 0
+    const post = JSON.parse(body.toString()) as AlertPost
+    alerts.push({
+      id: String(request.headers['webhook-id']),
+      sha256: hash('sha256', body, 'hex'),
+      isTaken,
+      count: post.count,
+      alerts: post.alerts.map(({ alert_id }) => alert_id),
+    })
+    response.writeHead(isTaken ? 204 : 503).end()
+  })
+  return { as2Url, postUrl, alertUrl, messages, posts, alerts, receipts, refusals: returns.refusals }
 }
 
 async function serve(

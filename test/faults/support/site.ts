@@ -28,12 +28,19 @@ export const CONCURRENCY = 5
 export const OVERWRITER = 'overwriter'
 /** A target that never runs. */
 export const ABSENT = 'absent'
+/** A notifier that tells of each alert by itself, and one that groups them and leaves repeats out. */
+export const OPERATORS = 'operators'
+export const DIGEST = 'digest'
+/** A target that fails at each start, where somebody is told of it. */
+export const BROKEN = 'broken'
 /** Where the routes lead. */
 export const TARGETS_OF_SOURCE = {
   poller: ['poster', 'sender', 'writer'],
   receiver: ['poster', 'writer'],
 } as const
 
+/** Longer than a test takes. */
+export const COOLDOWN_MINUTES = 60
 const WORKING = { retry_initial_seconds: 1, retry_max_seconds: 2, retry_max_attempts: 100 }
 /** A name that a message has alone, so that a file that was written twice shows. */
 const PATH_PATTERN = '{id}-{filename}'
@@ -43,6 +50,8 @@ export interface SiteOptions {
   readonly overwrites: boolean
   /** Whether all receipts travel by themselves. */
   readonly asynchronous: boolean
+  /** Whether an operator is told of alerts. */
+  readonly notifies: boolean
   /** Working directory of the process. */
   readonly directory: string
   readonly peers: Peers
@@ -51,7 +60,7 @@ export interface SiteOptions {
 
 /** Configures it. The instances start with the next start of the process. */
 export async function setUpSite(waybill: Waybill, options: SiteOptions): Promise<Site> {
-  const { directory, peers, overwrites } = options
+  const { directory, peers, overwrites, notifies } = options
   const folders: SiteFolders = {
     outbox: join(directory, 'outbox'),
     processed: join(directory, 'processed'),
@@ -83,6 +92,13 @@ export async function setUpSite(waybill: Waybill, options: SiteOptions): Promise
   for (const [name, base_directory] of Object.entries(folders.written)) {
     const on_conflict = name === OVERWRITER ? 'overwrite' : 'rename'
     await configure('file-writer', { name, base_directory, on_conflict, ...writer })
+  }
+  if (notifies) {
+    const all = { url: peers.alertUrl, min_severity: 'info', ...WORKING }
+    await configure('notification-webhook', { name: OPERATORS, ...all, cooldown_minutes: 0 })
+    const gathers = { cooldown_minutes: COOLDOWN_MINUTES, group_seconds: 1 }
+    await configure('notification-webhook', { name: DIGEST, ...all, ...gathers })
+    await configure('file-writer', { name: BROKEN, base_directory: '/dev/null/nowhere' })
   }
   const absent = { name: ABSENT, enabled: false, base_directory: join(directory, 'never'), ...writer }
   await configure('file-writer', absent)
