@@ -1,17 +1,16 @@
 import type { Alert } from '../../../storage/alerts/alert.ts'
 import { linkOf } from '../../../storage/alerts/link.ts'
 import type { PostFacts } from './post-facts.ts'
-import { cut, line, lines } from './text.ts'
+import { cut, lines } from './text.ts'
 import {
-  codeInWords,
   linkLabelOf,
   LOG_LABEL,
   logLinkOf,
+  originOf,
   reasonOf,
   restInWords,
   shortLinkLabelOf,
   signOf,
-  subjectOf,
   summaryOf,
   titleOf,
 } from './wording.ts'
@@ -100,9 +99,8 @@ function listed(alerts: readonly Alert[], facts: PostFacts): Block[] {
   ]
 }
 
-function origin(alert: Alert, { notifier }: PostFacts): PlainText {
-  const parts = [codeInWords(alert), subjectOf(alert), alert.alert_time.toISOString(), line(notifier)]
-  return plain(parts.join(' · '), MAX_TEXT_LENGTH)
+function origin(alert: Alert, facts: PostFacts): PlainText {
+  return plain(originOf(alert, facts), MAX_TEXT_LENGTH)
 }
 
 /** None, or one. */

@@ -1,18 +1,18 @@
 import type { Alert, Severity } from '../../../storage/alerts/alert.ts'
 import { linkOf } from '../../../storage/alerts/link.ts'
 import type { PostFacts } from './post-facts.ts'
-import { cut, line, lines } from './text.ts'
+import { cut, lines } from './text.ts'
 import {
   capitalised,
   codeInWords,
   linkLabelOf,
   LOG_LABEL,
   logLinkOf,
+  originOf,
   reasonOf,
   restInWords,
   shortLinkLabelOf,
   signOf,
-  subjectOf,
   summaryOf,
   titleOf,
 } from './wording.ts'
@@ -140,7 +140,7 @@ function told(alert: Alert, facts: PostFacts, detailsLength: number): AdaptiveCa
   return [
     paragraph([run(summaryOf(alert), { weight: 'Bolder', color: COLORS[alert.severity] })]),
     ...details,
-    paragraph([run(origin(alert, facts), { isSubtle: true, size: 'Small' })]),
+    paragraph([run(capitalised(originOf(alert, facts)), { isSubtle: true, size: 'Small' })]),
   ]
 }
 
@@ -168,11 +168,6 @@ function listed(facts: PostFacts, size: GroupSize): AdaptiveCard['body'] {
     }),
     ...(rest === null ? [] : [paragraph([run(rest)])]),
   ]
-}
-
-function origin(alert: Alert, { notifier }: PostFacts): string {
-  const parts = [codeInWords(alert), subjectOf(alert), alert.alert_time.toISOString(), line(notifier)]
-  return capitalised(parts.join(' · '))
 }
 
 function linkTo(alert: Alert, { publicUrl }: PostFacts): OpenUrl | null {

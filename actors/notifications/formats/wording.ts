@@ -45,8 +45,13 @@ export function reasonOf({ details }: Pick<Alert, 'details'>, maxLength = MAX_RE
 }
 
 /** `message invoice.edi`. */
-export function subjectOf({ subject_kind, subject_name, subject_id }: Alert): string {
+function subjectOf({ subject_kind, subject_name, subject_id }: Alert): string {
   return `${line(subject_kind)} ${cut(line(subject_name) || line(subject_id), MAX_NAME_LENGTH)}`
+}
+
+/** Its kind and subject, when it was, and who tells it: `delivery failed · message invoice.edi · 2026-11-22T… · night`. */
+export function originOf(alert: Alert, { notifier }: Pick<PostFacts, 'notifier'>): string {
+  return [codeInWords(alert), subjectOf(alert), alert.alert_time.toISOString(), line(notifier)].join(' · ')
 }
 
 /** Links lead into the API: a browser that has no token is refused, which is better known before. */
