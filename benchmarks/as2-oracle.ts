@@ -97,12 +97,13 @@ async function refuse({ headers, body }: Sent): Promise<{ workUs: number; answer
     isStreamed
       ? readMessageStream({
           ...reception,
-          body: comingIn(body, () => (start = performance.now())),
+          body: comingIn(body, () => (arrival.atMs = start = performance.now())),
           again: () => inPieces([body], CHUNK_BYTES),
           sink: passOver,
         })
       : readMessage({ ...reception, body })
-  const refusal = await steadily(isStreamed ? 0 : body.length, async () => {
+  const arrival = { atMs: start, sizeBytes: body.length }
+  const refusal = await steadily(arrival, async () => {
     try {
       return await open()
     } finally {

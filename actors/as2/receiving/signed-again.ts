@@ -23,8 +23,9 @@ export async function isSignedAgain(
   message: RefusedMessage,
   by: { readonly certificate: Buffer; readonly mic: Mic },
 ): Promise<boolean> {
+  const arrival = { atMs: performance.now(), sizeBytes: bytesOf(message.received) }
   try {
-    const { signer, mic } = await steadily(bytesOf(message.received), () => open(message, by.certificate))
+    const { signer, mic } = await steadily(arrival, () => open(message, by.certificate))
     return signer !== null && micEquals(mic, by.mic)
   } catch (thrown) {
     if (thrown instanceof Refusal) return false

@@ -10,18 +10,27 @@ import { Refusal } from '../protocol/refusal.ts'
 
 /** More than opening a small message takes, with an RSA key of 4096 bits. */
 const LEAST_MS = 10
-/** More than decrypting and hashing takes. */
-const MS_PER_MIB = 16
+/** More than decrypting, searching and hashing it takes, which a large one is twice. */
+const MS_PER_MIB = 24
 const MIB = 1024 * 1024
 
-/** Opens a message of a size. One that cannot be decrypted is refused no sooner than it should be. */
-export async function steadily<Opened>(sizeBytes: number, open: () => Promise<Opened>): Promise<Opened> {
-  const startMs = performance.now()
+/** When a message was there, and how much it was: of one that comes in while it is opened, as far as it has come. */
+export interface Arrival {
+  /** On the clock of `performance.now()`. */
+  atMs: number
+  sizeBytes: number
+}
+
+/** Opens a message. One that cannot be decrypted is refused no sooner than it should be. */
+export async function steadily<Opened>(
+  arrival: Readonly<Arrival>,
+  open: () => Promise<Opened>,
+): Promise<Opened> {
   try {
     return await open()
   } catch (thrown) {
     const isOpaque = thrown instanceof Refusal && thrown.modifier === 'decryption-failed'
-    if (isOpaque) await until(startMs + LEAST_MS + (sizeBytes / MIB) * MS_PER_MIB)
+    if (isOpaque) await until(arrival.atMs + LEAST_MS + (arrival.sizeBytes / MIB) * MS_PER_MIB)
     throw thrown
   }
 }

@@ -6,7 +6,7 @@ import type { PayloadStore } from '../../../storage/payloads/store.ts'
 import { Fork } from './fork.ts'
 import type { Reception } from '../protocol/read.ts'
 import { readMessageStream, type StreamedMessage } from '../protocol/stream/read-message-stream.ts'
-import { steadily } from './steady-answer.ts'
+import { steadily, type Arrival } from './steady-answer.ts'
 import type { OpenMessage, Verdict } from './verdict.ts'
 
 /** Buffers that each chunk comes in on its way: from the socket, deciphered, expanded. */
@@ -30,7 +30,8 @@ export async function takeStreamed(
   judge: (open: OpenMessage) => Promise<Verdict>,
 ): Promise<StreamedOutcome> {
   const { store, messageId } = storing
-  const fork = new Fork(collecting(body))
+  const arrival: Arrival = { atMs: performance.now(), sizeBytes: 0 }
+  const fork = new Fork(collecting(body, arrival))
   const [raw, read] = [fork.branch(), fork.branch()]
   const put = async (stage: PayloadStage, content: AsyncIterable<Buffer>): Promise<NewStage> => {
     const { sizeBytes, sha256 } = await store.put(messageId, stage, Readable.from(content))
@@ -39,8 +40,7 @@ export async function takeStreamed(
   const receiving = put('received', raw)
   let unpacked: NewStage | null = null
   const open: OpenMessage = (reception: Reception, judgeOpened: StreamedMessage['judge']) =>
-    // What it costs grows with the body, which comes in meanwhile.
-    steadily(0, () =>
+    steadily(arrival, () =>
       readMessageStream({
         ...reception,
         body: read,
@@ -67,10 +67,12 @@ export async function takeStreamed(
   }
 }
 
-/** The same chunks; what was made of them and is done with does not pile up. */
-async function* collecting(body: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+/** The same chunks, taken note of; what was made of them and is done with does not pile up. */
+async function* collecting(body: AsyncIterable<Buffer>, arrival: Arrival): AsyncGenerator<Buffer> {
   const keepYoung = youngMemoryKeeper()
   for await (const chunk of body) {
+    arrival.atMs = performance.now()
+    arrival.sizeBytes += chunk.length
     keepYoung(chunk.length * COPIES)
     yield chunk
   }

@@ -26,7 +26,8 @@ export async function takeBody(
   if (!Buffer.isBuffer(body)) return takeStreamed(body, storing, judge)
   let content: Buffer | null = null
   const verdict = await judge(async (reception, judgeOpened) => {
-    const incoming = await steadily(body.length, () => readMessage({ ...reception, body }))
+    const arrival = { atMs: performance.now(), sizeBytes: body.length }
+    const incoming = await steadily(arrival, () => readMessage({ ...reception, body }))
     judgeOpened(incoming)
     content = incoming.content
     return incoming

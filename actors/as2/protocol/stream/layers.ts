@@ -3,6 +3,7 @@ import { contextTag, TAG } from '../asn1/tag.ts'
 import type { Authentication } from '../cms/content-encryption.ts'
 import { CONTENT_TYPE } from '../cms/oids.ts'
 import { decoyFor } from '../decoy.ts'
+import type { Decoy } from '../decoy.ts'
 import type { EqualEffort, Step } from '../equal-effort.ts'
 import { parseParameters } from '../../../../runtime/mime/parameters.ts'
 import { checkOrder, expansionLimit } from '../read.ts'
@@ -22,7 +23,6 @@ import type { StreamedEntity } from './entity.ts'
 import { openEnveloped } from './enveloped.ts'
 import type { Inside, InsideEntity } from './inside.ts'
 import { MAX_EXPANDED_BYTES } from './limits.ts'
-import { PartDigests } from './part-digests.ts'
 import { openDetached, openOpaque } from './signed.ts'
 import type { KnownSignature } from './signed.ts'
 
@@ -201,19 +201,41 @@ async function openContent(
 }
 
 /**
- * Opens what was decrypted, once. Where another reading is not for its signature it costs as much as one that is, and
- * finds what the first has found.
+ * Opens what was decrypted, once. Where another reading is not for its signature it does all that one does that is, around
+ * the same bytes, and finds what the first has found.
  */
 function decrypted({ reception, known, asked }: Pass, open: Inside): Inside {
   return async (content) => {
     if (known.decrypted !== null && known.signature === null) {
-      const digests = PartDigests.allForms(decoyFor(reception.signers).signature.digestAlgorithm)
-      for await (const chunk of content) digests.body(chunk)
+      const signed = new ByteSource(signedByNobody(content, decoyFor(reception.signers)))
+      await settled(signed, openDecoy(signed, reception.signers, known.decrypted))
       return known.decrypted
     }
     asked.decrypted = await settled(content, open(content))
     return asked.decrypted
   }
+}
+
+async function* signedByNobody(content: ByteSource, { head, tail }: Decoy): AsyncGenerator<Buffer> {
+  yield head
+  yield* content
+  yield tail
+}
+
+async function openDecoy(
+  source: ByteSource,
+  signers: readonly Buffer[],
+  content: Conclusion,
+): Promise<Conclusion> {
+  const { digestAlgorithm: digest } = decoyFor(signers).signature
+  return openDetached(await readEntity(source, 'payload'), {
+    signers,
+    known: { digest, content },
+    ask: () => undefined,
+    reach: () => undefined,
+    isEncrypted: true,
+    open: () => Promise.resolve(content),
+  })
 }
 
 function signatureOpening({ reception, known, asked, effort }: Pass) {
