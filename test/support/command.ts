@@ -8,7 +8,7 @@ import { parseCommand } from '../../api/cli/command.ts'
 import { parseConfig } from '../../runtime/config.ts'
 import { describeFailure, OperatorError, WaybillError } from '../../runtime/errors.ts'
 import { createLog } from '../../runtime/log.ts'
-import { plainCommand } from './processes.ts'
+import { COMPILED, plainCommand } from './processes.ts'
 
 const COMMAND = fileURLToPath(new URL('../../bin/waybill.js', import.meta.url))
 
@@ -31,7 +31,7 @@ export async function waybill(args: readonly string[], options: CommandOptions):
   const { directory, env = {}, input = '' } = options
   const child = spawn(...plainCommand(process.execPath, [COMMAND, ...args]), {
     cwd: directory,
-    env: { PATH: process.env['PATH'], DATA_DIRECTORY: join(directory, 'data'), ...env },
+    env: { PATH: process.env['PATH'], DATA_DIRECTORY: join(directory, 'data'), ...COMPILED, ...env },
     stdio: ['pipe', 'pipe', 'pipe'],
   })
   // One that reads no input may have ended before it is written.

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { chmod, chown, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
@@ -12,6 +12,14 @@ import type { Teardown } from './database.ts'
 /** The identity of an ordinary user, for tests that root runs: `nobody` on Linux. */
 export const ORDINARY_USER = 65_534
 export const isRoot = process.geteuid?.() === 0
+
+/**
+ * What lets the processes of tests find what Node.js has compiled of our modules before, instead of each doing it again:
+ * that is a fifth of what they take. Under tap alone, see .taprc.
+ */
+const compileCache = process.env['NODE_COMPILE_CACHE']
+export const COMPILED: Readonly<Record<string, string>> =
+  compileCache === undefined ? {} : { NODE_COMPILE_CACHE: resolve(compileCache) }
 
 /** Whether an ordinary user can run our node and read the project. */
 export function ordinaryUserCanRun(): boolean {

@@ -4,7 +4,7 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { plainCommand } from './processes.ts'
+import { COMPILED, plainCommand } from './processes.ts'
 
 const MAIN = fileURLToPath(new URL('../../main.ts', import.meta.url))
 const START_TIMEOUT_MS = 180_000
@@ -60,6 +60,7 @@ export class Waybill {
         WAYBILL_BUILD: 'developer',
         LOG_LEVEL: 'warn',
         DATA_DIRECTORY: join(directory, 'data'),
+        ...COMPILED,
         ...env,
       },
       stdio: ['ignore', 'pipe', 'pipe'],
