@@ -11,7 +11,7 @@ import { openEvents } from './api/rest/events.ts'
 import { drainOf, type Drain } from './api/rest/drain.ts'
 import { buildServer, listen } from './api/rest/server.ts'
 import { systemClock } from './runtime/clock.ts'
-import { parseConfig, type Config } from './runtime/config.ts'
+import { localUrl, parseConfig, type Config } from './runtime/config.ts'
 import type { Endpoint } from './runtime/endpoint/endpoint.ts'
 import { describeFailure, OperatorError, WaybillError } from './runtime/errors.ts'
 import { createLog, type Log } from './runtime/log.ts'
@@ -165,7 +165,7 @@ async function run(config: Config, ending: PromiseWithResolvers<void>): Promise<
   const settings = await records.settings.get()
   const { payloads, storageInUse, ...opened } = await openPayloads(running, pool, storageOf(settings))
   const nodeId = await nodeIdOf(directory)
-  const facts: ProcessFacts = {
+  const facts: PublicFacts = {
     databaseUrl,
     secretKey,
     nodeId,
@@ -200,7 +200,7 @@ async function run(config: Config, ending: PromiseWithResolvers<void>): Promise<
     pluginFailures,
     node,
     startedAt,
-    publicUrl: config.publicUrl,
+    publicUrl: () => facts.publicUrl,
     storageInUse,
     storageTest: new StorageTest({ clock: systemClock }),
     uploadReader,
@@ -253,13 +253,16 @@ function startRound(
   running.defer(() => rounds.stop())
 }
 
+/** With the port 0 it is known when the API listens, which is before any instance starts. */
+type PublicFacts = ProcessFacts & { publicUrl: string }
+
 interface ApiParts {
   readonly config: Config
   readonly log: Log
   readonly endpoints: readonly Endpoint[]
   readonly modules: ReturnType<typeof installedModules>
   readonly pool: Pool
-  readonly facts: ProcessFacts
+  readonly facts: PublicFacts
   readonly identity: ReturnType<typeof openIdentity>
 }
 
@@ -278,6 +281,7 @@ async function serve(running: AsyncDisposableStack, parts: ApiParts): Promise<Dr
   const drainApi = drainOf(server, systemClock)
   running.defer(() => drainApi(0))
   const port = await listen(server, { port: config.httpPort, host: config.httpHost })
+  if (facts.publicUrl === localUrl(0)) facts.publicUrl = localUrl(port)
   console.log(`Waybill ${VERSION} listens on http://${config.httpHost ?? 'localhost'}:${port}`)
   if (config.build === 'release' && !(await isAnybodyKnown(pool))) console.log(FIRST_TOKEN)
   return drainApi

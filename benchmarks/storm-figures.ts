@@ -8,7 +8,7 @@ const FIRST_ALERT_MS = 2_000
 const MORE_MEMORY_BYTES = 100e6
 
 /** What was measured in one storm. */
-export interface Round {
+export interface Storm {
   readonly seconds: number
   /** Deliveries that succeed a second, while others fail. */
   readonly rate: number
@@ -19,43 +19,52 @@ export interface Round {
   readonly posts: number
 }
 
-/** Each is the median of the rounds. */
-export function figuresOf(rounds: ReadonlyMap<Kind, readonly Round[]>): Record<string, number> {
-  const of = (kind: Kind): readonly Round[] => rounds.get(kind) ?? []
+export type StormsByKind = ReadonlyMap<Kind, Storm>
+
+/** The whole storms, and the rounds of shorter ones. What is compared is so within each round, and its median is told. */
+export function figuresOf(whole: StormsByKind, rounds: readonly StormsByKind[]): Record<string, number> {
   const figures: Record<string, number> = {}
   for (const kind of KINDS) {
-    const middle = (figure: (round: Round) => number): number => median(of(kind).map(figure))
-    figures[`${kind}_seconds_of_storm`] = middle(({ seconds }) => seconds)
-    figures[`${kind}_succeeded_per_second`] = middle(({ rate }) => rate)
-    figures[`${kind}_cpu_ms_per_delivery`] = middle(({ cpuMs }) => cpuMs)
-    figures[`${kind}_peak_mb`] = middle(({ peakBytes }) => peakBytes) / 1e6
+    const all = [whole, ...rounds].map((storms) => of(storms, kind))
+    const inRounds = rounds.map((storms) => of(storms, kind))
+    figures[`${kind}_seconds_of_storm`] = of(whole, kind).seconds
+    figures[`${kind}_succeeded_per_second`] = median(inRounds.map(({ rate }) => rate))
+    figures[`${kind}_cpu_ms_per_delivery`] = median(inRounds.map(({ cpuMs }) => cpuMs))
+    figures[`${kind}_peak_mb`] = Math.max(...all.map(({ peakBytes }) => peakBytes)) / 1e6
     if (kind === 'without') continue
-    // Of each round its own share: what else the machine has to do changes more slowly than the rounds.
-    const shares = of(kind).map(({ rate }, round) => rate / (of('without')[round]?.rate ?? 1))
+    // What else the machine has to do changes more slowly than the rounds.
+    const shares = rounds.map((storms) => of(storms, kind).rate / of(storms, 'without').rate)
     figures[`${kind}_share_of_throughput`] = median(shares)
-    const cpuShares = of(kind).map(({ cpuMs }, round) => cpuMs / (of('without')[round]?.cpuMs ?? 1))
-    figures[`${kind}_times_the_cpu`] = median(cpuShares)
-    figures[`${kind}_worst_first_alert_ms`] = Math.max(
-      ...of(kind).map(({ firstAlertMs }) => firstAlertMs ?? 0),
+    figures[`${kind}_least_share`] = Math.min(...shares)
+    figures[`${kind}_largest_share`] = Math.max(...shares)
+    figures[`${kind}_times_the_cpu`] = median(
+      rounds.map((storms) => of(storms, kind).cpuMs / of(storms, 'without').cpuMs),
     )
-    figures[`${kind}_posts`] = middle(({ posts }) => posts)
+    figures[`${kind}_worst_first_alert_ms`] = Math.max(...all.map(({ firstAlertMs }) => firstAlertMs ?? 0))
+    figures[`${kind}_posts`] = of(whole, kind).posts
   }
   return figures
 }
 
+function of(storms: StormsByKind, kind: Kind): Storm {
+  const storm = storms.get(kind)
+  if (storm === undefined) throw new Error(`There was no storm ${kind}`)
+  return storm
+}
+
 /** What was to be held and was not, each as a sentence. */
 export function limits(figures: Readonly<Record<string, number>>): string[] {
-  const of = (name: string): number => figures[name] ?? 0
+  const figure = (name: string): number => figures[name] ?? 0
   const failures: string[] = []
-  const slowest = Math.max(...KINDS.map((kind) => of(`${kind}_seconds_of_storm`)))
+  const slowest = Math.max(...KINDS.map((kind) => figure(`${kind}_seconds_of_storm`)))
   if (slowest > STORM_SECONDS) failures.push(`the storm took ${slowest.toFixed(0)} seconds`)
   for (const kind of KINDS.filter((each) => each !== 'without')) {
-    const share = of(`${kind}_share_of_throughput`)
+    const share = figure(`${kind}_share_of_throughput`)
     if (share < LEAST_SHARE) failures.push(`${kind}: ${share.toFixed(3)} of the throughput is left`)
     const allowedMs = FIRST_ALERT_MS + (NOTIFIER[kind]?.group_seconds ?? 0) * 1000
-    const firstMs = of(`${kind}_worst_first_alert_ms`)
+    const firstMs = figure(`${kind}_worst_first_alert_ms`)
     if (firstMs > allowedMs) failures.push(`${kind}: the first alert came after ${firstMs.toFixed(0)} ms`)
-    const more = (of(`${kind}_peak_mb`) - of('without_peak_mb')) * 1e6
+    const more = (figure(`${kind}_peak_mb`) - figure('without_peak_mb')) * 1e6
     if (more > MORE_MEMORY_BYTES) failures.push(`${kind}: ${(more / 1e6).toFixed(0)} MB more memory`)
   }
   return failures

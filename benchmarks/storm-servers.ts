@@ -9,8 +9,6 @@ import type { AlertPost } from '../actors/notifications/formats/generic.ts'
 /** A partner who is down says so after this long, which spreads his failures over the storm. */
 export const REFUSAL_MS = 100
 const SLOW_MS = 3_000
-/** The webhook is slow for so long, then it fails, then it is well. */
-const PHASE_MS = 10_000
 
 export interface Partner {
   readonly url: string
@@ -60,19 +58,21 @@ export interface Webhook {
   readonly url: string
   /** All posts since the last reset, with their answers. */
   readonly posts: readonly Post[]
-  readonly reset: () => void
+  /** From its next post on it is slow for so long, then it fails for as long, then it is well. */
+  readonly reset: (phaseMs: number) => void
 }
 
-/** Answers slowly at first, then with 500, then well; the time begins with the first post. */
+/** Answers slowly at first, then with 500, then well. */
 export async function startWebhook(running: AsyncDisposableStack): Promise<Webhook> {
   const posts: Post[] = []
+  let phaseMs = 0
   let beganMs: number | null = null
   const url = await listen((request, response) => {
     const atMs = performance.now()
     beganMs ??= atMs
     const sinceMs = atMs - beganMs
-    const isSlow = sinceMs < PHASE_MS
-    const status = !isSlow && sinceMs < 2 * PHASE_MS ? 500 : 200
+    const isSlow = sinceMs < phaseMs
+    const status = !isSlow && sinceMs < 2 * phaseMs ? 500 : 200
     const answer = async (): Promise<void> => {
       const body = (await json(request)) as AlertPost
       posts.push({ atMs, status, webhookId: String(request.headers['webhook-id']), body })
@@ -84,7 +84,8 @@ export async function startWebhook(running: AsyncDisposableStack): Promise<Webho
   return {
     url,
     posts,
-    reset: () => {
+    reset: (lastsMs) => {
+      phaseMs = lastsMs
       posts.length = 0
       beganMs = null
     },

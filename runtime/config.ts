@@ -30,6 +30,10 @@ function isBase(text: string): boolean {
 }
 const optional = (text: string | undefined): string | undefined =>
   text === undefined || text.trim() === '' ? undefined : text.trim()
+/** By which a service is known that has no PUBLIC_URL. */
+export function localUrl(httpPort: number): string {
+  return `http://localhost:${httpPort}`
+}
 const LOOPBACK_HOSTS = new Set(['127.0.0.1', '::1', 'localhost'])
 
 const environment = z.object({
@@ -117,7 +121,7 @@ export function parseConfig(env: Readonly<Record<string, string | undefined>>): 
   return Object.freeze({
     httpPort: settings.HTTP_PORT,
     httpHost: settings.HTTP_HOST ?? (developer ? '127.0.0.1' : undefined),
-    publicUrl: settings.PUBLIC_URL ?? `http://localhost:${settings.HTTP_PORT}`,
+    publicUrl: settings.PUBLIC_URL ?? localUrl(settings.HTTP_PORT),
     allowedOrigins: settings.ALLOWED_ORIGINS,
     databaseUrl: settings.DATABASE_URL,
     dataDirectory: resolve(settings.DATA_DIRECTORY),

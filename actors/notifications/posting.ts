@@ -93,10 +93,11 @@ export class Posting {
     if (test) return { outcome: 'failed', error }
     // Cut off by the stop: what was posted may have come, and the repeat has the same id.
     if (signal.aborted) return { outcome: 'retry', error, delaySeconds: 0, restSeconds: 0 }
-    if (outcome.state !== 'retrying') return { outcome: 'failed', error }
-    // Not before the server wants it, and no sooner than without its word: repeats must not be used up in a moment.
+    // Not before the server wants it, and no sooner than without its word: neither repeats nor alerts must be used up in
+    // a moment.
     const asked = thrown instanceof Unavailable ? Math.min(thrown.waitSeconds, LONGEST_ASKED_SECONDS) : 0
     const restSeconds = Math.max(settings.retry_initial_seconds, asked)
+    if (outcome.state !== 'retrying') return { outcome: 'failed', error, restSeconds }
     return { outcome: 'retry', error, delaySeconds: Math.max(outcome.delaySeconds, restSeconds), restSeconds }
   }
 }

@@ -83,7 +83,7 @@ export const notificationWebhookSettings = z
     checkHeaders(settings, context, 'headers', [...SIGNATURE_HEADERS, ...reserved])
   })
   .describe(
-    'Posts alerts to a webhook, one post after the other. Any answer of 2xx is a success; other 4xx than 408, 425 and 429, and redirects, fail at once; the rest is repeated after growing waits, or later when the header Retry-After says so (of a day at most). After a failure that is repeated nothing but tests is posted for `retry_initial_seconds`, or as long as Retry-After says; then other alerts are, however far off the repeat is. A start, and any post that arrives, a test too, has what waits repeated at once. Alerts that are raised while the instance is stopped wait for it.',
+    'Posts alerts to a webhook, one post after the other. Any answer of 2xx is a success; other 4xx than 408, 425 and 429, and redirects, fail at once; the rest is repeated after growing waits, or later when the header Retry-After says so (of a day at most). After a failure nothing but tests is posted for `retry_initial_seconds`, or as long as Retry-After says; then other alerts are, however far off a repeat is. A start, and any post that arrives, a test too, has what waits repeated at once. Alerts that are raised while the instance is stopped wait for it.',
   )
 
 export type NotificationWebhookSettings = z.output<typeof notificationWebhookSettings>

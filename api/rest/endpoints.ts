@@ -36,8 +36,8 @@ export interface CoreServices
   /** This node's name. */
   readonly node: string
   readonly startedAt: Date
-  /** What links to this server begin with. */
-  readonly publicUrl: string
+  /** What links to this server begin with; known when it listens. */
+  readonly publicUrl: () => string
 }
 
 /** The endpoints that do not depend on the installed modules; buildServer adds `/openapi.yaml`. */

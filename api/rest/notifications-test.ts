@@ -13,7 +13,7 @@ export interface NotificationTestServices {
   readonly pool: Pool
   readonly supervisor: Pick<Supervisor, 'find' | 'announce'>
   /** What links begin with. */
-  readonly publicUrl: string
+  readonly publicUrl: () => string
 }
 
 const NOTIFIER = 'notification-webhook'
@@ -49,7 +49,7 @@ export function testEndpoint(services: NotificationTestServices): Endpoint {
       if (id === null) throw notFound()
       services.supervisor.announce(name, 1)
       const row = await outcomeOf(services, { id, name, signal })
-      return shownNotification(row, services.publicUrl)
+      return shownNotification(row, services.publicUrl())
     },
   })
 }

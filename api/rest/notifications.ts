@@ -84,7 +84,7 @@ function listEndpoint({ pool, publicUrl }: NotificationServices): Endpoint {
     handle: async ({ query }) => {
       const { limit, offset, ...filter } = query
       const { items, total } = await listNotifications(pool, filter, { limit, offset })
-      const notifications = items.map((item) => shownNotification(item, publicUrl))
+      const notifications = items.map((item) => shownNotification(item, publicUrl()))
       return { notifications, total, limit, offset }
     },
   })

@@ -55,9 +55,8 @@ export async function raiseCertificateAlerts(on: Queryable, nodeId: string): Pro
 /** Rows that an event made for a notifier at the very moment in which it was deleted; each part has an index of its own. */
 const END_ORPHANS = `
 select end_notifications(gone.instance) from (
-  select n.instance from notification n
-  where n.outcome = 'queued' and not n.test and n.due_at is null and n.lease_owner is null
+  select f.instance from fresh_notification f
   union
-  select n.instance from notification n where n.outcome = 'queued' and n.test
+  select b.instance from begun_notification b where b.test
 ) gone
 where not exists (select from plugin_configuration p where p.name = gone.instance and p.role = 'notifier')`

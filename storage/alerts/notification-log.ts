@@ -48,8 +48,12 @@ const CONDITIONS = {
 const LARGEST_OFFSET = 2 ** 52
 
 const COLUMNS = `n.alert_id, a.alert_time, a.severity, a.code, a.subject_kind, a.subject_id, a.subject_name, a.summary,
-  a.details, a.dedupe_key, a.link_path, n.instance, n.format, n.test, n.outcome, n.attempts, n.last_error, n.created_at,
-  n.delivered_at`
+  a.details, a.dedupe_key, a.link_path, n.instance, coalesce(c.format, n.format) as format, n.test, n.outcome, n.attempts,
+  n.last_error, n.created_at, coalesce(c.delivered_at, n.delivered_at) as delivered_at`
+
+/** A row, its alert, and the row whose post it went along with. */
+const JOINED =
+  'notification n join alert a on a.id = n.alert_id left join notification c on c.id = n.carrier_id'
 
 /** The first row is there also when the page is empty: then it has no id. */
 interface ListedRow extends Omit<Notification, 'id'> {
@@ -79,7 +83,7 @@ export async function listNotifications(
     pool,
     `select counted.total, n.id, ${COLUMNS}
      from (select count(*) from notification ${where}) counted (total)
-     left join ((${page}) p join notification n using (id) join alert a on a.id = n.alert_id) on true
+     left join ((${page}) p (page_id) join (${JOINED}) on n.id = p.page_id) on true
      order by n.alert_time desc, n.id desc`,
     given.map(({ value }) => value),
   )
@@ -94,11 +98,7 @@ export async function listNotifications(
 
 /** One row of the log, tests too; null when there is none. */
 export async function notificationOf(on: Queryable, id: number): Promise<Notification | null> {
-  const [row] = await query<Notification>(
-    on,
-    `select n.id, ${COLUMNS} from notification n join alert a on a.id = n.alert_id where n.id = $1`,
-    [id],
-  )
+  const [row] = await query<Notification>(on, `select n.id, ${COLUMNS} from ${JOINED} where n.id = $1`, [id])
   return row ?? null
 }
 

@@ -9,6 +9,9 @@ export type { Alert }
  * node it runs, one post at a time.
  */
 
+/** So many of its alerts a post lists at most; the others are counted. Slack takes no more than 24, with two blocks each. */
+export const MAX_LISTED = 20
+
 export interface PostRequest {
   /** The notifier. */
   readonly instance: string
@@ -35,7 +38,7 @@ export interface ClaimedPost {
   /** The worst of all alerts that it stands for, also of those that are not listed. */
   readonly severity: Severity
   /**
-   * At most 20: the worst first, of those the first of each dedupe key before its repeats, of those the oldest. Those of a
+   * At most MAX_LISTED: the worst first, of those the first of each dedupe key before its repeats, of those the oldest. Those of a
    * repeated post are the same.
    */
   readonly alerts: readonly Alert[]
@@ -59,7 +62,12 @@ export type PostOutcome =
       /** So long nothing but tests is posted. */
       readonly restSeconds: number
     }
-  | { readonly outcome: 'failed'; readonly error: string }
+  | {
+      readonly outcome: 'failed'
+      readonly error: string
+      /** The same; left out: it goes on at once. */
+      readonly restSeconds?: number
+    }
 
 interface ClaimRow {
   readonly id: number | null
@@ -79,8 +87,8 @@ export async function claimPost(on: Queryable, request: PostRequest): Promise<Po
   const { instance, format, address, owner, leaseSeconds, cooldownSeconds, groupSeconds } = request
   const [row] = await query<ClaimRow>(
     on,
-    'select * from claim_post($1, $2, $3, $4, $5, $6, $7)',
-    [instance, format, address, owner, leaseSeconds, cooldownSeconds, groupSeconds],
+    'select * from claim_post($1, $2, $3, $4, $5, $6, $7, $8)',
+    [instance, format, address, owner, leaseSeconds, cooldownSeconds, groupSeconds, MAX_LISTED],
     'claim-post',
   )
   if (row === undefined || row.id === null) return { post: null, lookAgainSeconds: row?.look_again ?? null }

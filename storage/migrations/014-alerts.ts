@@ -44,10 +44,12 @@ create index alert_plugin_failed on alert (subject_id, alert_time) where code = 
 
 const WORDS = `
 -- Text of others on one line, without control characters and marks that turn the direction, and no longer than this.
-create function one_line(value text, most integer) returns text immutable parallel safe language sql
-return (
-  select case when length(line) > most then left(line, most - 1) || '…' else line end
-  from (select btrim(regexp_replace(coalesce(value, ''), '[[:cntrl:]\\u2028\\u2029\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]+', ' ', 'g')) as line) l);
+create function one_line(value text, most integer) returns text immutable parallel safe language plpgsql as $$
+declare
+  line text := btrim(regexp_replace(coalesce(value, ''), '[[:cntrl:]\\u2028\\u2029\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]+', ' ', 'g'));
+begin
+  return case when length(line) > most then left(line, most - 1) || '…' else line end;
+end $$;
 
 create function severity_rank(severity text) returns integer immutable parallel safe language sql
 return coalesce(array_position(array['info', 'warning', 'critical'], severity), 2);`

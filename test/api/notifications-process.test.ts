@@ -51,3 +51,24 @@ t.test(
     t.equal(await second.stop(), 0, 'and the process ends in order')
   },
 )
+
+t.test('without PUBLIC_URL links lead to the port on which the API listens', async (t) => {
+  const { url } = await createTestDatabase(t)
+  const web = await startWebServer(t)
+  const directory = await temporaryDirectory(t)
+  const waybill = await Waybill.start({ directory, env: { DATABASE_URL: url, HTTP_PORT: '0' } })
+  t.teardown(async () => void (await waybill.stop()))
+  const operators = { name: 'operators', url: `${web.url}/hook` }
+  await waybill.request('POST', '/plugins/configs?type=notification-webhook', operators)
+  await waybill.request('POST', '/services/notification-webhook/operators/start')
+  const path = '/plugins/configs/notification-webhook/operators'
+  const row = await waybill.request<Row>('POST', `${path}/test`)
+  const link = `http://localhost:${new URL(waybill.url).port}/api/v1${path}`
+  t.equal(row.link, link)
+  const { notifications } = await waybill.request<{ notifications: Row[] }>(
+    'GET',
+    '/notifications?include_tests=true',
+  )
+  t.match(notifications, [{ link }])
+  t.match(JSON.parse(String(web.received('/hook')[0]?.body)), { alert: { link } })
+})

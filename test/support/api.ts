@@ -146,7 +146,7 @@ export async function startApi(
     pluginFailures,
     node: 'test',
     startedAt: new Date(),
-    publicUrl,
+    publicUrl: () => publicUrl,
     storageInUse: storageOf(await records.settings.get()),
     storageTest: new StorageTest({ clock: systemClock }),
     uploadReader,

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { SEVERITIES, SUBJECT_KINDS, type Alert } from '../../../storage/alerts/alert.ts'
 import { linkOf } from '../../../storage/alerts/link.ts'
+import { MAX_LISTED } from '../../../storage/alerts/outbox.ts'
 import type { PostFacts } from './post-facts.ts'
 import { logLinkOf } from './wording.ts'
 
@@ -8,9 +9,6 @@ import { logLinkOf } from './wording.ts'
  * Our own JSON, for programs. What it means stays the same within a version; properties may be added. Names and texts are
  * as the notification log has them: whoever shows them to people sees to it that they are text alone.
  */
-
-/** Of a group, so many alerts are listed at most. */
-const MAX_LISTED = 20
 
 const postedAlert = z
   .object({

@@ -1,5 +1,6 @@
 import type { Alert } from '../../../storage/alerts/alert.ts'
 import { linkOf } from '../../../storage/alerts/link.ts'
+import { MAX_LISTED } from '../../../storage/alerts/outbox.ts'
 import type { PostFacts } from './post-facts.ts'
 import { cut, lines } from './text.ts'
 import {
@@ -23,8 +24,6 @@ import {
 /** Slack refuses a message that goes beyond one of these. */
 const MAX_HEADER_LENGTH = 150
 const MAX_TEXT_LENGTH = 3000
-/** With two blocks each, well below the 50 that a message may have. */
-const MAX_LISTED = 20
 
 interface PlainText {
   readonly type: 'plain_text'

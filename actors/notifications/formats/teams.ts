@@ -1,5 +1,6 @@
 import type { Alert, Severity } from '../../../storage/alerts/alert.ts'
 import { linkOf } from '../../../storage/alerts/link.ts'
+import { MAX_LISTED } from '../../../storage/alerts/outbox.ts'
 import type { PostFacts } from './post-facts.ts'
 import { cut, lines } from './text.ts'
 import {
@@ -24,7 +25,6 @@ import {
 
 /** Teams refuses posts of 28 KB and more, counted in UTF-16 by some of its ways. */
 const MAX_BYTES = 26_000
-const MAX_LISTED = 20
 /** How much of the details is shown, from all that there is to what a card always has room for. */
 const DETAILS_LENGTHS = [2000, 1000, 500, 0]
 const MAX_DETAIL_LINES = 30

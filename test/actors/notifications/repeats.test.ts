@@ -134,6 +134,18 @@ t.test(
   },
 )
 
+t.test('after an answer that fails a post for good the notifier rests as well', async (t) => {
+  await notifying.configure(t, 'refused', { url: `${web.url}/refused`, retry_initial_seconds: 3600 })
+  web.behave('/refused', answering(404, 200))
+  await notifying.start('refused')
+  await notifying.raise('a')
+  await notifying.raise('b')
+  await notifying.untilOutcomes('refused', 'failed', 'queued')
+  await notifying.api.client.post('/plugins/configs/notification-webhook/refused/test')
+  await notifying.untilOutcomes('refused', 'failed', 'delivered', 'delivered')
+  t.same(told(web.received('/refused')), ['a', 'refused', 'b'])
+})
+
 t.test('a start repeats at once what waits for its repeat', async (t) => {
   await notifying.configure(t, 'restarted', { url: `${web.url}/restarted` })
   web.behave('/restarted', async (request, response, received) => {

@@ -85,6 +85,8 @@ export class Lane {
     const env = {
       DATABASE_URL: url,
       LOG_LEVEL: 'warn',
+      // Links are the same after each start: what is posted again has the same body.
+      PUBLIC_URL: 'http://localhost:8080',
       // Written by a process that ends in order, and then read by all that are killed.
       NODE_COMPILE_CACHE: join(directory, 'compiled'),
     }

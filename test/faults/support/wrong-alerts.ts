@@ -40,8 +40,9 @@ export async function wrongAlerts(lane: Lane): Promise<string[]> {
   const arrivals = Map.groupBy(peers.alerts, ({ id }) => id)
   const rows = await query<NotificationRow>(
     pool,
-    `select id, alert_id, instance, outcome, attempts, test, dedupe_key, last_error, carrier_id, created_at, delivered_at
-     from notification order by id`,
+    `select n.id, n.alert_id, n.instance, n.outcome, n.attempts, n.test, n.dedupe_key, n.last_error, n.carrier_id,
+       n.created_at, coalesce(c.delivered_at, n.delivered_at) as delivered_at
+     from notification n left join notification c on c.id = n.carrier_id order by n.id`,
   )
   const carried = Map.groupBy(rows, ({ carrier_id }) => carrier_id)
   for (const row of rows) {

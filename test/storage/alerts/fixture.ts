@@ -101,8 +101,8 @@ export async function passDate(pool: Pool, seconds: number): Promise<void> {
   await execute(
     pool,
     `update notification set created_at = created_at - make_interval(secs => $1),
-       delivered_at = delivered_at - make_interval(secs => $1), due_date = due_date - make_interval(secs => $1),
-       rest_date = rest_date - make_interval(secs => $1)`,
+       delivered_at = delivered_at - make_interval(secs => $1), due_date = due_date - make_interval(secs => $1)`,
     [seconds],
   )
+  await execute(pool, 'update notifier_rest set rest_date = rest_date - make_interval(secs => $1)', [seconds])
 }

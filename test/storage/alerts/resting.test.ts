@@ -4,7 +4,7 @@ import { raiseTest } from '../../../storage/alerts/notification-log.ts'
 import { settlePost, wakeRepeats, type PostRequest } from '../../../storage/alerts/outbox.ts'
 import { createTestDatabase } from '../../support/database.ts'
 import { passTime } from '../exchange/fixture.ts'
-import { claimed, claimOne, deliverOne, notifier, outcomesOf, raise, rowsOf } from './fixture.ts'
+import { claimed, claimOne, deliverOne, notifier, outcomesOf, passDate, raise, rowsOf } from './fixture.ts'
 
 /** What becomes of the others while a post waits for its repeat. */
 
@@ -50,6 +50,46 @@ t.test('after a failed post the notifier rests, and then goes on with what is fr
   await passTime(pool, 36_000)
   t.equal(await nextKey(pool), 'delivery_failed/a')
 })
+
+t.test(
+  'after a post that failed for good the notifier rests, too, until it is started or posts',
+  async (t) => {
+    const pool = await site(t, 'a', 'b', 'c', 'd', 'e')
+    const failure = { outcome: 'failed', error: 'HTTP 404', restSeconds: 3_600 } as const
+    t.equal(await settlePost(pool, await claimed(pool), failure), true)
+    const resting = await claimOne(pool)
+    t.equal(resting.post, null)
+    t.ok((resting.lookAgainSeconds ?? 0) > 0 && (resting.lookAgainSeconds ?? 0) <= 3_600)
+    await passDate(pool, 3_601)
+    t.equal(await settlePost(pool, await claimed(pool), failure), true, 'by the date')
+    t.equal((await claimOne(pool)).post, null, 'it rests after each')
+    await passTime(pool, 3_601)
+    t.equal(await settlePost(pool, await claimed(pool), failure), true, 'in exchange time')
+    await wakeRepeats(pool, 'hook')
+    t.equal(await settlePost(pool, await claimed(pool), failure), true, 'after a start')
+    await raiseTest(pool, 'hook')
+    t.equal(await settlePost(pool, await claimed(pool), failure), true, 'a test goes through')
+    t.equal((await claimOne(pool)).post, null)
+    await raiseTest(pool, 'hook')
+    t.equal(await deliverOne(pool), 1)
+    t.equal(await nextKey(pool), 'delivery_failed/e', 'after a post that arrived')
+  },
+)
+
+t.test(
+  'a test that fails begins no rest, and a notifier of the same name does not inherit one',
+  async (t) => {
+    const pool = await site(t, 'a')
+    const failure = { outcome: 'failed', error: 'HTTP 404', restSeconds: 3_600 } as const
+    await raiseTest(pool, 'hook')
+    await settlePost(pool, await claimed(pool), failure)
+    await settlePost(pool, await claimed(pool), failure)
+    await pool.query(`delete from plugin_configuration where name = 'hook'`)
+    await notifier(pool, 'hook')
+    await raise(pool, { repeats: 'b' })
+    t.equal(await nextKey(pool), 'delivery_failed/b')
+  },
+)
 
 t.test('a younger alert of the same key waits for the repeat of the older one', async (t) => {
   for (const changes of [{}, COOLDOWN, { ...GROUP, ...COOLDOWN }]) {

@@ -1,5 +1,6 @@
 import t from 'tap'
 import type { Pool } from 'pg'
+import { listNotifications } from '../../../storage/alerts/notification-log.ts'
 import { settlePost } from '../../../storage/alerts/outbox.ts'
 import { createTestDatabase } from '../../support/database.ts'
 import { passTime } from '../exchange/fixture.ts'
@@ -104,8 +105,8 @@ t.test('the log has the format that was posted, of all that went along', async (
   await notifier(pool, 'hook', { format: 'generic' })
   for (const repeats of ['a', 'b']) await raise(pool, { repeats })
   const formats = async () => {
-    const { rows } = await pool.query<{ format: string }>('select format from notification order by id')
-    return rows.map(({ format }) => format)
+    const { items } = await listNotifications(pool, {}, { limit: 100, offset: 0 })
+    return items.map(({ format }) => format)
   }
   await pool.query(`update plugin_configuration set settings = '{"format":"slack"}'`)
   t.same(await formats(), ['generic', 'generic'], 'what was saved when they were raised')
