@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import type { Test } from 'tap'
 import type { Outgoing } from '../../actors/as2/protocol/compose.ts'
 import { readMessage } from '../../actors/as2/protocol/read.ts'
-import type { Incoming } from '../../actors/as2/protocol/read.ts'
+import type { Incoming } from '../../actors/as2/protocol/incoming.ts'
 import type { TestCertificate } from '../support/certificates.ts'
 
 const run = promisify(execFile)

@@ -3,7 +3,8 @@ import { once } from 'node:events'
 import { buffer } from 'node:stream/consumers'
 import { headerPairs } from '../../actors/as2/sending/http-client.ts'
 import { PROCESSED } from '../../actors/as2/protocol/disposition.ts'
-import { readMessage, type Incoming } from '../../actors/as2/protocol/read.ts'
+import { readMessage } from '../../actors/as2/protocol/read.ts'
+import type { Incoming } from '../../actors/as2/protocol/incoming.ts'
 import {
   composeReceipt,
   isReceipt,

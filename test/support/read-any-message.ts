@@ -1,5 +1,5 @@
 import { readMessageStream } from '../../actors/as2/protocol/stream/read-message-stream.ts'
-import type { Incoming, ReceivedMessage } from '../../actors/as2/protocol/read.ts'
+import type { Incoming, ReceivedMessage } from '../../actors/as2/protocol/incoming.ts'
 
 /** Opens a message of any size, as a partner with much memory would. */
 export async function readAnyMessage({ body, ...reception }: ReceivedMessage): Promise<Incoming> {

@@ -1,7 +1,7 @@
 import type { CertificateRow } from '../../../storage/sql/certificate-row.ts'
 import { dayOf } from '../connection-check/words.ts'
 import type { Partnership } from './partnership.ts'
-import type { IncomingFacts } from '../protocol/read.ts'
+import type { IncomingFacts } from '../protocol/incoming.ts'
 import { Refusal } from '../protocol/refusal.ts'
 
 /** The clocks of partners differ: a certificate may have been made a moment ahead of ours. */

@@ -1,5 +1,4 @@
 /** Opens an AS2 message: decrypts, decompresses and verifies, and computes the MIC for its receipt. */
-import type { CipherName, KeyManagement, SignatureScheme, SigningDigest } from './algorithms.ts'
 import { contentTypeOf, firstName } from '../../../runtime/mime/attachment.ts'
 import { AttachmentList } from '../../../runtime/mime/attachment-list.ts'
 import type { Attachment } from '../../../runtime/mime/attachment-list.ts'
@@ -8,17 +7,21 @@ import { openCompressedData } from './cms/compressed-data.ts'
 import { readContentInfo } from './cms/content-info.ts'
 import { cannotDecrypt, openEnvelopedData } from './cms/enveloped-data.ts'
 import { CONTENT_TYPE } from './cms/oids.ts'
-import type { DecryptionKey } from './cms/encryption-keys.ts'
 import { readSignedData } from './cms/signed-data.ts'
 import { verifySignature } from './cms/verification.ts'
-import type { Verification } from './cms/verification.ts'
-import type { Compression } from './outgoing.ts'
 import { readEnvelope } from './envelope.ts'
 import type { Envelope, ReceiptRequest } from './envelope.ts'
 import { rememberSignature } from './decoy.ts'
 import { EqualEffort } from './equal-effort.ts'
+import type {
+  Incoming,
+  IncomingFacts,
+  OpenedContent,
+  Progress,
+  ReceivedMessage,
+  Reception,
+} from './incoming.ts'
 import { HeaderFields } from '../../../runtime/mime/headers.ts'
-import type { HeaderList } from '../../../runtime/mime/headers.ts'
 import { micOf } from './mic.ts'
 import type { Mic } from './mic.ts'
 import { cmsBytes, decodeBody, MimeError, parseEntity } from './mime.ts'
@@ -38,69 +41,6 @@ import {
 
 /** What MIME headers, signature and padding may add to compressed content, in bytes. */
 const LAYER_ALLOWANCE_BYTES = 131_072
-
-/** Under what a message is opened. */
-export interface Reception {
-  readonly headers: HeaderList
-  readonly decryption: readonly DecryptionKey[]
-  /** The certificates that the sender may sign with, DER; no others count. */
-  readonly signers: readonly Buffer[]
-  readonly maxContentBytes: number
-  /** What the sender must have done; default nothing. */
-  readonly require?: { readonly signed: boolean; readonly encrypted: boolean }
-}
-
-export interface ReceivedMessage extends Reception {
-  readonly body: Buffer
-}
-
-/** What an opened message says of itself and of its content. */
-export interface IncomingFacts extends Envelope {
-  /** Of the content. */
-  readonly sizeBytes: number
-  readonly contentType: string
-  /** As the sender wrote it: never a path to use unchecked. Of several files that of the first that has one. */
-  readonly fileName: string | null
-  /** Of a message with several files (RFC 6362), the root first: `content` is the multipart body; null: one file. */
-  readonly attachments: readonly Attachment[] | null
-  readonly signed: boolean
-  readonly encrypted: boolean
-  readonly compressed: boolean
-  readonly algorithms: Algorithms
-  /** The one of the given certificates that signed, DER; null when the message is not signed. */
-  readonly signer: Buffer | null
-  /** For the receipt. */
-  readonly mic: Mic
-}
-
-export interface Incoming extends IncomingFacts {
-  readonly content: Buffer
-}
-
-/** Null for what the message does not have. */
-export interface Algorithms {
-  readonly signature: SigningDigest | null
-  readonly signatureScheme: SignatureScheme | null
-  readonly encryption: CipherName | null
-  readonly keyTransport: KeyManagement | null
-  readonly compression: Exclude<Compression, 'None'> | null
-}
-
-/** The innermost entity of a message. */
-export interface OpenedContent {
-  readonly headers: HeaderFields
-  readonly sizeBytes: number
-  readonly attachments: readonly Attachment[] | null
-  /** Over the entity as received; not asked for where a signature has one. */
-  readonly mic: () => Mic
-}
-
-/** What is known of a message while its layers come off. */
-export interface Progress {
-  encryption: { algorithm: CipherName; keyTransport: KeyManagement } | null
-  compression: Algorithms['compression']
-  verification: Verification | null
-}
 
 /**
  * Opens a message. Which layers it has, and over what its MIC is, is decided by the message itself.

@@ -7,7 +7,7 @@ import type { HeaderFields } from '../../../runtime/mime/headers.ts'
 import { CIPHERS } from './algorithms.ts'
 import type { CipherName } from './algorithms.ts'
 import type { Entity } from './mime.ts'
-import type { Progress, Reception } from './read.ts'
+import type { Progress, Reception } from './incoming.ts'
 import { Refusal, TellableRefusal } from './refusal.ts'
 import { TextCheck } from './text.ts'
 

@@ -4,7 +4,7 @@ import { RECEIPT_LASTS_SECONDS } from '../../../storage/receipts/receipt-dispatc
 import type { KnownMessage } from '../../../storage/sql/duplicate.ts'
 import { as2Facts } from '../facts.ts'
 import type { Mic } from '../protocol/mic.ts'
-import type { IncomingFacts } from '../protocol/read.ts'
+import type { IncomingFacts } from '../protocol/incoming.ts'
 import type { MadeReceipt } from '../receipts/made-receipt.ts'
 import { fromReceiptStage } from '../receipts/stage.ts'
 import { receiptFactsOf } from './inbound-facts.ts'

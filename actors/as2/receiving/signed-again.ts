@@ -1,5 +1,6 @@
 import { micEquals, type Mic } from '../protocol/mic.ts'
-import { readMessage, type IncomingFacts, type Reception } from '../protocol/read.ts'
+import { readMessage } from '../protocol/read.ts'
+import type { IncomingFacts, Reception } from '../protocol/incoming.ts'
 import { Refusal } from '../protocol/refusal.ts'
 import { readMessageStream } from '../protocol/stream/read-message-stream.ts'
 import type { PayloadStore } from '../../../storage/payloads/store.ts'

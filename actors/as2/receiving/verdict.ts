@@ -4,7 +4,7 @@ import type { Envelope } from '../protocol/envelope.ts'
 import type { HeaderList } from '../../../runtime/mime/headers.ts'
 import type { Mic } from '../protocol/mic.ts'
 import { isReceiptType } from '../protocol/receipt.ts'
-import type { IncomingFacts, Reception } from '../protocol/read.ts'
+import type { IncomingFacts, Reception } from '../protocol/incoming.ts'
 import { Refusal } from '../protocol/refusal.ts'
 
 /** What became of a received message before it is stored. */

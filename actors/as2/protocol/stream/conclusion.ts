@@ -1,5 +1,5 @@
 /** What became of the inside of a layer while the layer itself may still prove broken. */
-import type { OpenedContent, Progress } from '../read.ts'
+import type { OpenedContent, Progress } from '../incoming.ts'
 import type { ByteSource } from './byte-source.ts'
 
 /** To be called once the layer around it is found in order: it then counts, or throws. */

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { composeMessage, type Outgoing } from '../../../../actors/as2/protocol/compose.ts'
-import type { ReceivedMessage } from '../../../../actors/as2/protocol/read.ts'
+import type { ReceivedMessage } from '../../../../actors/as2/protocol/incoming.ts'
 import { makeCertificate } from '../../../support/certificates.ts'
 import { assertSame } from './stream/both-readers.ts'
 

@@ -5,7 +5,7 @@ import { prepareCertificate } from '../../../../actors/as2/protocol/certificate.
 import type { HeaderList } from '../../../../runtime/mime/headers.ts'
 import { micEquals, micOf } from '../../../../actors/as2/protocol/mic.ts'
 import { readMessage } from '../../../../actors/as2/protocol/read.ts'
-import type { Incoming } from '../../../../actors/as2/protocol/read.ts'
+import type { Incoming } from '../../../../actors/as2/protocol/incoming.ts'
 import { makeCertificate } from '../../../support/certificates.ts'
 import {
   attributesOf,

@@ -7,7 +7,7 @@ import { composeMessage } from '../../../../actors/as2/protocol/compose.ts'
 import type { ComposedMessage, Outgoing } from '../../../../actors/as2/protocol/compose.ts'
 import { micEquals } from '../../../../actors/as2/protocol/mic.ts'
 import { readMessage } from '../../../../actors/as2/protocol/read.ts'
-import type { Incoming } from '../../../../actors/as2/protocol/read.ts'
+import type { Incoming } from '../../../../actors/as2/protocol/incoming.ts'
 import { makeCertificate } from '../../../support/certificates.ts'
 import { readAnyMessage } from '../../../support/read-any-message.ts'
 

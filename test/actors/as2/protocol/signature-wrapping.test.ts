@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { HeaderList } from '../../../../runtime/mime/headers.ts'
 import { readMessage } from '../../../../actors/as2/protocol/read.ts'
-import type { Incoming } from '../../../../actors/as2/protocol/read.ts'
+import type { Incoming } from '../../../../actors/as2/protocol/incoming.ts'
 import { Refusal } from '../../../../actors/as2/protocol/refusal.ts'
 import { makeCertificate } from '../../../support/certificates.ts'
 import { attributesOf, compressedData, signedData, signerInfo } from './crafted-cms.ts'

@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { Disposition } from '../../../../actors/as2/protocol/disposition.ts'
 import { micOf } from '../../../../actors/as2/protocol/mic.ts'
-import type { Incoming } from '../../../../actors/as2/protocol/read.ts'
+import type { Incoming } from '../../../../actors/as2/protocol/incoming.ts'
 import type { ComposedReceipt, OutgoingReceipt } from '../../../../actors/as2/protocol/receipt.ts'
 import { post, receiptOf, wantedAt } from '../../../support/async-partner.ts'
 import { makeCertificate } from '../../../support/certificates.ts'

@@ -15,7 +15,7 @@ import {
 import type { Part } from '../../../../../actors/as2/protocol/asn1/writer.ts'
 import { paddingOf } from '../../../../../actors/as2/protocol/cms/content-encryption.ts'
 import { readMessage } from '../../../../../actors/as2/protocol/read.ts'
-import type { Incoming, ReceivedMessage } from '../../../../../actors/as2/protocol/read.ts'
+import type { Incoming, ReceivedMessage } from '../../../../../actors/as2/protocol/incoming.ts'
 import { Refusal } from '../../../../../actors/as2/protocol/refusal.ts'
 import { makeCertificate } from '../../../../support/certificates.ts'
 import { attribute, encryptedKey, envelopedData, OID, recipientInfo } from '../crafted-cms.ts'

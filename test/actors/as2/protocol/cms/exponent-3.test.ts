@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import t from 'tap'
 import { algorithmIdentifier, NULL } from '../../../../../actors/as2/protocol/asn1/writer.ts'
 import { readMessage } from '../../../../../actors/as2/protocol/read.ts'
-import type { Incoming } from '../../../../../actors/as2/protocol/read.ts'
+import type { Incoming } from '../../../../../actors/as2/protocol/incoming.ts'
 import { makeCertificate } from '../../../../support/certificates.ts'
 import { attributesOf, OID, signedBytes, signedData, signerInfo, signerInfoOf } from '../crafted-cms.ts'
 

@@ -2,7 +2,7 @@ import { sign } from 'node:crypto'
 import t from 'tap'
 import { algorithmIdentifier } from '../../../../../actors/as2/protocol/asn1/writer.ts'
 import { readMessage } from '../../../../../actors/as2/protocol/read.ts'
-import type { Incoming } from '../../../../../actors/as2/protocol/read.ts'
+import type { Incoming } from '../../../../../actors/as2/protocol/incoming.ts'
 import { makeCertificate } from '../../../../support/certificates.ts'
 import type { TestCertificate } from '../../../../support/certificates.ts'
 import {

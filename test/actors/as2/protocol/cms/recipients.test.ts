@@ -13,7 +13,7 @@ import {
 import type { Part } from '../../../../../actors/as2/protocol/asn1/writer.ts'
 import { prepareCertificate } from '../../../../../actors/as2/protocol/certificate.ts'
 import { readMessage } from '../../../../../actors/as2/protocol/read.ts'
-import type { Incoming } from '../../../../../actors/as2/protocol/read.ts'
+import type { Incoming } from '../../../../../actors/as2/protocol/incoming.ts'
 import { makeCertificate } from '../../../../support/certificates.ts'
 import { composeMessage } from '../../../../../actors/as2/protocol/compose.ts'
 import type { Encryption } from '../../../../../actors/as2/protocol/cms/encryption-keys.ts'

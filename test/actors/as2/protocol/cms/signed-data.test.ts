@@ -7,7 +7,7 @@ import {
 } from '../../../../../actors/as2/protocol/asn1/writer.ts'
 import type { Part } from '../../../../../actors/as2/protocol/asn1/writer.ts'
 import { readMessage } from '../../../../../actors/as2/protocol/read.ts'
-import type { Incoming } from '../../../../../actors/as2/protocol/read.ts'
+import type { Incoming } from '../../../../../actors/as2/protocol/incoming.ts'
 import { makeCertificate } from '../../../../support/certificates.ts'
 import { attribute, attributesOf, digestOf, OID, signedData, signerInfo } from '../crafted-cms.ts'
 

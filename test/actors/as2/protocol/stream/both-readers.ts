@@ -1,7 +1,7 @@
 /** The same message read in memory and as a stream: what the two find must be the same. */
 import { isDeepStrictEqual } from 'node:util'
 import { readMessage } from '../../../../../actors/as2/protocol/read.ts'
-import type { ReceivedMessage } from '../../../../../actors/as2/protocol/read.ts'
+import type { ReceivedMessage } from '../../../../../actors/as2/protocol/incoming.ts'
 import { Refusal } from '../../../../../actors/as2/protocol/refusal.ts'
 import { readMessageStream } from '../../../../../actors/as2/protocol/stream/read-message-stream.ts'
 

@@ -10,7 +10,7 @@ import { formatEnvelopedData } from '../../../../../actors/as2/protocol/cms/enve
 import type { HeaderList } from '../../../../../runtime/mime/headers.ts'
 import { formatEntity } from '../../../../../actors/as2/protocol/mime.ts'
 import { formatMultipartSigned } from '../../../../../actors/as2/protocol/multipart-signed.ts'
-import type { ReceivedMessage } from '../../../../../actors/as2/protocol/read.ts'
+import type { ReceivedMessage } from '../../../../../actors/as2/protocol/incoming.ts'
 import { makeCertificate } from '../../../../support/certificates.ts'
 import { attributesOf, signedData, signerInfo } from '../crafted-cms.ts'
 
