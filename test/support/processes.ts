@@ -13,13 +13,15 @@ import type { Teardown } from './database.ts'
 export const ORDINARY_USER = 65_534
 export const isRoot = process.geteuid?.() === 0
 
+const compiled = process.env['NODE_COMPILE_CACHE']
 /**
- * What lets the processes of tests find what Node.js has compiled of our modules before, instead of each doing it again:
- * that is a fifth of what they take. Under tap alone, see .taprc.
+ * Where the processes of tests find what Node.js has compiled of our modules before, instead of each doing it again: that is
+ * a fifth of what they take. Under tap alone, see .taprc, which can name it only from the project's root on.
  */
-const compileCache = process.env['NODE_COMPILE_CACHE']
 export const COMPILED: Readonly<Record<string, string>> =
-  compileCache === undefined ? {} : { NODE_COMPILE_CACHE: resolve(compileCache) }
+  compiled === undefined ? {} : { NODE_COMPILE_CACHE: resolve(compiled) }
+// Processes that are started in other directories inherit it, too.
+Object.assign(process.env, COMPILED)
 
 /** Whether an ordinary user can run our node and read the project. */
 export function ordinaryUserCanRun(): boolean {
