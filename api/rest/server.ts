@@ -13,7 +13,6 @@ import { sendFailure } from './envelope.ts'
 import { EventStreams } from './event-streams.ts'
 import { continueBody, createHttpServer, TIMEOUTS, type Timeouts } from './http-server.ts'
 import { mountEndpoints } from './mount.ts'
-import { describeApi } from './openapi/document.ts'
 import { openApiEndpoint } from './openapi/endpoint.ts'
 import { refusalOf } from './unknown-path.ts'
 
@@ -50,14 +49,7 @@ function serverUrl(publicUrl: string): string {
 /** The REST API as a server that does not listen yet. */
 export async function buildServer(options: ServerOptions): Promise<FastifyInstance> {
   const { config, log, timeouts, authenticate } = options
-  const document = { current: '' }
-  const endpoints = [...options.endpoints, openApiEndpoint(() => document.current)]
-  document.current = describeApi({
-    endpoints,
-    webhooks: options.webhooks ?? [],
-    serverUrl: serverUrl(config.publicUrl),
-    version: options.version,
-  })
+  const endpoints: Endpoint[] = [...options.endpoints, openApiEndpoint(() => documentOf(endpoints, options))]
 
   const server = createHttpServer(log, timeouts)
   followRequests(server, options)
@@ -80,6 +72,15 @@ export async function buildServer(options: ServerOptions): Promise<FastifyInstan
   })
   mountDocs(server)
   return server
+}
+
+/** Its making, and what that is made with, take a third of a start: most processes are never asked for it. */
+async function documentOf(
+  endpoints: readonly Endpoint[],
+  { config, webhooks = [], version }: ServerOptions,
+): Promise<string> {
+  const { describeApi } = await import('./openapi/document.ts')
+  return describeApi({ endpoints, webhooks, serverUrl: serverUrl(config.publicUrl), version })
 }
 
 /**

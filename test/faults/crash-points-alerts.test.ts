@@ -2,7 +2,7 @@ import t from 'tap'
 import { killAtPoints } from './support/crash-cases.ts'
 import { DIGEST, OPERATORS } from './support/site.ts'
 
-t.setTimeout(900_000)
+t.setTimeout(1_800_000)
 
 t.test(
   'killed at each step of telling an operator, no alert is lost, made twice or told under two ids',

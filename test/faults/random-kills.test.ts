@@ -15,7 +15,7 @@ const KILLS_BETWEEN_LOOKS = 20
 /** Of the time that a process takes for all that is handed in at its start. */
 const [SHORTEST_LIFE, LONGEST_LIFE] = [0.3, 0.9]
 
-t.setTimeout(900_000)
+t.setTimeout(2_700_000)
 t.jobs = LANES
 t.comment(`SEED=${SEED}`)
 
