@@ -1,4 +1,5 @@
 import { IN_MEMORY_BYTES } from '../protocol/stream/limits.ts'
+import { ownBuffer } from './gathered-chunks.ts'
 import type { RequestBody } from './request-body.ts'
 
 /** Bytes that may be held at the same time, by all together. */
@@ -35,7 +36,8 @@ export class HeldBody {
     if ((body.announcedBytes ?? 0) > IN_MEMORY_BYTES) return 'large'
     const chunks: Buffer[] = []
     for (let chunk = await body.next(); chunk !== null; chunk = await body.next()) {
-      chunks.push(chunk)
+      // Of a body none of whose chunks is small, so that what is taken of the budget is what it has of the memory.
+      chunks.push(ownBuffer(chunk))
       if (this.#heldBytes + chunk.length > IN_MEMORY_BYTES) {
         body.unread(chunks)
         this.release()

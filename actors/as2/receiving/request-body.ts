@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http'
+import { GatheredChunks } from './gathered-chunks.ts'
 
 /** A partner that sends less than this in the long run would hold a place for ever. */
 const LEAST_BYTES_PER_SECOND = 8 * 1024
@@ -54,6 +55,7 @@ export class RequestBody implements AsyncIterable<Buffer> {
   readonly #limits: Required<Omit<BodyOptions, 'begin'>>
   #begin: (() => void) | null
   readonly #chunks: AsyncIterator<Buffer>
+  readonly #gathered = new GatheredChunks(() => this.#receive())
   #unread: Buffer[] = []
   #takenBytes = 0
   #windowBytes = 0
@@ -72,13 +74,7 @@ export class RequestBody implements AsyncIterable<Buffer> {
   /** @throws BodyTooLarge, BodyTooSlow, ClientGone */
   async next(): Promise<Buffer | null> {
     const unread = this.#unread.shift()
-    if (unread !== undefined) return unread
-    const chunk = await this.#wait()
-    if (chunk === null) return null
-    this.#takenBytes += chunk.length
-    this.#windowBytes += chunk.length
-    if (this.#takenBytes > this.#limits.maxBytes) throw new BodyTooLarge('The message is too large')
-    return chunk
+    return unread ?? this.#gathered.next()
   }
 
   /** From now on more is asked of the sender while this answers with a rate, in bytes a second. */
@@ -122,6 +118,15 @@ export class RequestBody implements AsyncIterable<Buffer> {
 
   async *[Symbol.asyncIterator](): AsyncGenerator<Buffer> {
     for (let chunk = await this.next(); chunk !== null; chunk = await this.next()) yield chunk
+  }
+
+  async #receive(): Promise<Buffer | null> {
+    const chunk = await this.#wait()
+    if (chunk === null) return null
+    this.#takenBytes += chunk.length
+    this.#windowBytes += chunk.length
+    if (this.#takenBytes > this.#limits.maxBytes) throw new BodyTooLarge('The message is too large')
+    return chunk
   }
 
   async #wait(): Promise<Buffer | null> {

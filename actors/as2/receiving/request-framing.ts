@@ -18,13 +18,21 @@ export function pathOf({ url = '' }: IncomingMessage): string {
   return path
 }
 
-/** Whether the body is not what it seems: nothing here undoes a content coding, and what is inside of it is the message. */
+/** Whether the body is not what it seems. A content coding is undone of receipts alone: what is inside of it is the message. */
 export function isCoded({ headers }: IncomingMessage): boolean {
   return !/^(?:[\s,]|identity)*$/i.test(headers['content-encoding'] ?? '')
 }
 
-/** Why it is open where a request ends (RFC 9112 §6.3): a proxy may see another one behind it. Null for a sound one. */
-export function refusalOfFraming({ headers }: IncomingMessage): string | null {
+/**
+ * Why a proxy may read other headers here, or see another request behind this one, as it is open where it ends (RFC 9112
+ * §6.3). Null for a sound one.
+ */
+export function refusalOfFraming({ headers, rawHeaders }: IncomingMessage): string | null {
+  // Names and values by turns. The parser obeys a length whose name has a space behind it (RFC 9112 §5.1).
+  if (rawHeaders.some((text, at) => at % 2 === 0 && text.endsWith(' ')))
+    return 'There must be no space between the name of a header and its colon.'
+  // RFC 9110 §5.5
+  if (rawHeaders.some((text) => text.includes('\0'))) return 'A header must not contain a NUL.'
   const { 'transfer-encoding': encoding, 'content-length': length } = headers
   if (encoding === undefined) return null
   if (length !== undefined) return 'A request has Content-Length or Transfer-Encoding, not both.'

@@ -1,7 +1,8 @@
+import { randomBytes } from 'node:crypto'
 import type { RequestListener } from 'node:http'
 import { createServer, type Server, type ServerOptions } from 'node:https'
 import type { Socket } from 'node:net'
-import type { TLSSocket } from 'node:tls'
+import { createSecureContext, type SecureContext, type TLSSocket } from 'node:tls'
 import type { Log } from '../../../runtime/log.ts'
 import type { Storage } from '../../../storage/access.ts'
 import { certificatesById } from '../../../storage/sql/certificate-row.ts'
@@ -11,6 +12,9 @@ import { TlsRefusals } from './tls-refusals.ts'
 import { pemOf, tlsIdentity } from '../profiles/tls-identity.ts'
 
 const HANDSHAKE_TIMEOUT_MS = 30_000
+
+/** A partner's own certificate, or an authority below its root, is trusted without who has issued it. */
+const ANCHORS_AS_THEY_STAND = { allowPartialTrustChain: true } as const
 
 type TlsServerSettings = Pick<
   As2ReceiverSettings,
@@ -36,8 +40,7 @@ export async function tlsServerOptions(
   return {
     ...shown,
     ca: trusted.map(pemOf),
-    // A partner's own certificate, or an authority below the root, is an anchor as it stands.
-    allowPartialTrustChain: true,
+    ...ANCHORS_AS_THEY_STAND,
     requestCert: true,
     rejectUnauthorized: tls_client_certificate === 'required',
   }
@@ -48,6 +51,7 @@ export function makeTlsServer(
   { listener, log }: { readonly listener: RequestListener; readonly log: Log },
 ): Server {
   const server = createServer(options, listener)
+  if (options.allowPartialTrustChain === true) setContext(server, options)
   const refusals = new TlsRefusals(log)
   // Asked for once, it is known also when the connection is gone.
   server.on('connection', (connection: Socket) => void connection.remoteAddress)
@@ -62,4 +66,18 @@ export function makeTlsServer(
     socket.destroy()
   })
   return server
+}
+
+/**
+ * A server of Node.js makes a context of its options, but leaves `allowPartialTrustChain` out, which a context of its own
+ * takes. SNICallback, the one public place for such a context, is not called for clients that name no server, as those do
+ * that know an address alone.
+ */
+function setContext(server: Server & { _sharedCreds?: SecureContext }, options: ServerOptions): void {
+  server._sharedCreds = createSecureContext({
+    ...options,
+    // The two that the server adds itself; without the second no session of a client with a certificate is resumed.
+    honorCipherOrder: true,
+    sessionIdContext: randomBytes(16).toString('hex'),
+  })
 }

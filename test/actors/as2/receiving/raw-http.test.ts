@@ -31,6 +31,9 @@ const TAKEN: Readonly<Record<string, RawWishes>> = {
   'with parameters without spaces': {
     headers: { options: 'Disposition-Notification-Options: signed-receipt-micalg=optional,SHA256,sha1;x=y' },
   },
+  'that asks for the MIC in MD5 first, in SHA-256 second': {
+    headers: { options: 'Disposition-Notification-Options: signed-receipt-micalg=optional, md5, sha-256' },
+  },
   'with a name in quotes that needs none': { headers: { from: 'AS2-From: "ACME-AS2"' } },
   'with leading zeros in Content-Length': { headers: { length: `Content-Length: 000${BODY.length}` } },
   'in chunks': chunked(`a\r\n${BODY}\r\n0\r\n\r\n`),
@@ -73,6 +76,28 @@ void t.test(
     t.same(await acme.recordsOf(both.id), [])
   },
 )
+
+const OPEN_TO_OTHER_READINGS: Readonly<Record<string, RawWishes>> = {
+  'a space before the colon of Content-Length': { headers: { length: `Content-Length : ${BODY.length}` } },
+  'a space before the colon of Transfer-Encoding': {
+    headers: { length: 'Transfer-Encoding : chunked' },
+    body: `a\r\n${BODY}\r\n0\r\n\r\n`,
+  },
+  'a space before the colon of AS2-From': { headers: { from: 'AS2-From : ACME-AS2' } },
+  'a tab before the colon of a header': { headers: { extra: 'Subject\t: a' } },
+  'a NUL in its Subject': { headers: { extra: 'Subject: a\0b' } },
+  'a NUL in its Content-Type': { headers: { type: 'Content-Type: application/edi\0fact' } },
+  'a NUL in the name of a header': { headers: { extra: 'Sub\0ject: a' } },
+}
+
+for (const [what, wishes] of Object.entries(OPEN_TO_OTHER_READINGS)) {
+  void t.test(`a request with ${what} is refused, as RFC 9112 and RFC 9110 demand it`, async (t) => {
+    const { id, answer } = await answered(wishes)
+    t.equal(answer.status, 400)
+    t.equal(answer.headers.get('connection'), 'close')
+    t.same(await acme.recordsOf(id), [])
+  })
+}
 
 void t.test('the target of a request may be in absolute-form, as proxies get it', async (t) => {
   for (const target of [url, `HTTP://other.example${pathname}?a=b`]) {

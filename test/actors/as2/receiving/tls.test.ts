@@ -1,10 +1,12 @@
+import { once } from 'node:events'
 import { request } from 'node:https'
-import type { TLSSocket } from 'node:tls'
+import { connect, type TLSSocket } from 'node:tls'
 import t from 'tap'
 import { setUpLoop } from '../../../support/as2-loop.ts'
 import { As2Correspondent } from '../../../support/as2-correspondent.ts'
 import { makeCertificate, type TestCertificate } from '../../../support/certificates.ts'
 import { temporaryDirectory, until } from '../../../support/processes.ts'
+import { everything } from '../../../support/raw-http.ts'
 import { reservePort } from '../../../support/reserved-port.ts'
 import { Waybill } from '../../../support/waybill.ts'
 
@@ -23,13 +25,16 @@ const leaf = makeCertificate({ commonName: 'as2.globex.example', hosts, issuer: 
 const renewed = makeCertificate({ commonName: 'as2.globex.example 2', hosts, issuer: intermediate })
 const namesake = makeCertificate({ commonName: 'intermediate', authority: true, issuer: root })
 const byRoot = makeCertificate({ commonName: 'partner of the root', issuer: root })
+const byIntermediate = makeCertificate({ commonName: 'partner of the intermediate', issuer: intermediate })
+const its = makeCertificate({ commonName: 'another partner of the intermediate', issuer: intermediate })
 const own = makeCertificate({ commonName: 'partner itself' })
 const stranger = makeCertificate({ commonName: 'stranger' })
 const expired = makeCertificate({ commonName: 'expired partner', issuer: root, days: -1 })
 
 await store.store(namesake)
-await store.store(intermediate)
 const ids = {
+  intermediate: await store.store(intermediate),
+  byIntermediate: await store.store(byIntermediate),
   leaf: await store.store(leaf, true),
   renewed: await store.store(renewed, true),
   root: await store.store(root),
@@ -125,6 +130,67 @@ void t.test('one that is optional may be missing, but must be trusted when it is
   t.match(await meet(url, byRoot), { outcome: 200 })
   t.type((await meet(url, own)).outcome, 'string')
   t.type((await meet(url, expired)).outcome, 'string')
+})
+
+/** A client without SNI, as those are that know an address alone. */
+const NAMELESS = { servername: undefined, checkServerIdentity: () => undefined }
+
+/** Everything that a client may do otherwise. */
+const CLIENTS = ['TLSv1.2', 'TLSv1.3'].flatMap((version) =>
+  [{}, NAMELESS].map((naming) => ({
+    title: `over ${version} ${naming === NAMELESS ? 'without' : 'with'} SNI`,
+    options: { minVersion: version, maxVersion: version, ...naming },
+  })),
+)
+
+for (const way of ['required', 'optional']) {
+  void t.test(`an authority below its root may be trusted alone, where clients are ${way}`, async (t) => {
+    const trust = { tls_client_ca_certificate_ids: [ids.intermediate] }
+    const url = await startReceiver(`below-${way}`, { tls_client_certificate: way, ...trust })
+    const chain = byIntermediate.certificatePem + intermediate.certificatePem
+    for (const { title, options } of CLIENTS) {
+      t.match(await meet(url, byIntermediate, options), { outcome: 200 }, `one of it, ${title}`)
+      const chained = await meet(url, byIntermediate, { ...options, cert: chain })
+      t.match(chained, { outcome: 200 }, `one that shows its issuer, ${title}`)
+      t.type((await meet(url, byRoot, options)).outcome, 'string', `the root is not trusted, ${title}`)
+      t.type((await meet(url, stranger, options)).outcome, 'string', `nor a stranger, ${title}`)
+    }
+  })
+
+  void t.test(`a partner's certificate of an authority may be trusted alone, ${way}`, async (t) => {
+    const trust = { tls_client_ca_certificate_ids: [ids.byIntermediate] }
+    const url = await startReceiver(`itself-${way}`, { tls_client_certificate: way, ...trust })
+    const chain = byIntermediate.certificatePem + intermediate.certificatePem
+    for (const { title, options } of CLIENTS) {
+      t.match(await meet(url, byIntermediate, options), { outcome: 200 }, `itself, ${title}`)
+      const chained = await meet(url, byIntermediate, { ...options, cert: chain })
+      t.match(chained, { outcome: 200 }, `with its issuer, ${title}`)
+      t.type((await meet(url, its, options)).outcome, 'string', `its authority is not trusted, ${title}`)
+      t.type((await meet(url, stranger, options)).outcome, 'string', `nor a stranger, ${title}`)
+    }
+  })
+}
+
+void t.test('who was trusted is so, too, when the session is resumed', async (t) => {
+  const trust = { tls_client_ca_certificate_ids: [ids.intermediate] }
+  const url = await startReceiver('resumed', { tls_client_certificate: 'required', ...trust })
+  const { hostname, port } = new URL(url)
+  const { certificatePem: cert, privateKeyPem: key } = byIntermediate
+  const answered = async (
+    session?: Buffer,
+  ): Promise<{ answer: string; isReused: boolean; ticket: Buffer }> => {
+    const server = { host: hostname, port: Number(port), servername: 'as2.globex.example' }
+    const socket = connect({ ...server, ca: root.certificatePem, cert, key, session, maxVersion: 'TLSv1.2' })
+    t.teardown(() => socket.destroy())
+    await once(socket, 'secureConnect')
+    const isReused = socket.isSessionReused()
+    const ticket = socket.getSession() ?? Buffer.alloc(0)
+    socket.write('HEAD /as2 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')
+    return { answer: await everything(socket), isReused, ticket }
+  }
+  const { answer, ticket } = await answered()
+  t.match(answer, /^HTTP\/1\.1 200 /)
+  t.match(await answered(ticket), { answer: /^HTTP\/1\.1 200 /, isReused: true })
 })
 
 /** Until the log tells of one client that was turned away since it had so many lines. */
