@@ -1,6 +1,7 @@
 import type { CertificateRow } from '../../../storage/sql/certificate-row.ts'
 import { dayOf } from '../connection-check/words.ts'
 import type { Partnership } from './partnership.ts'
+import type { Signer } from '../protocol/cms/verification.ts'
 import type { IncomingFacts } from '../protocol/incoming.ts'
 import { Refusal } from '../protocol/refusal.ts'
 
@@ -20,15 +21,25 @@ export function invalidity(
   return null
 }
 
-/** The same of the certificate of the partner that signed; null for what is not signed. */
+/**
+ * The same of who signed for the partner; null for what is not signed. Where certificates share the key, one that counts
+ * is enough, whichever of them the signature names; where none does, it is told of the one that is named.
+ */
 export function invalidityOfSigner(
   { row }: Pick<Partnership, 'row'>,
-  signer: Buffer | null,
+  signer: Signer | null,
   now: Date,
 ): string | null {
-  const rows = [row.partner_signing, row.previous_partner_signing]
-  const found = rows.find((each) => each !== null && signer?.equals(Buffer.from(each.der, 'base64')) === true)
-  return found == null ? null : invalidity(found, now)
+  if (signer === null) return null
+  const rows = [row.partner_signing, row.previous_partner_signing].filter((each) => each !== null)
+  const reasons: string[] = []
+  for (const der of [signer.certificate, ...signer.certificates]) {
+    const found = rows.find((each) => der.equals(Buffer.from(each.der, 'base64')))
+    const invalid = found === undefined ? null : invalidity(found, now)
+    if (invalid === null) return null
+    reasons.push(invalid)
+  }
+  return reasons[0] ?? null
 }
 
 /**

@@ -45,8 +45,8 @@ const decoys = new WeakMap<Buffer, { readonly digest: SigningDigest; readonly de
 const NOBODY = Buffer.alloc(0)
 
 /** Takes note of a good signature. */
-export function rememberSignature({ certificate, digest }: Verification): void {
-  digests.set(certificate, digest)
+export function rememberSignature({ signer, digest }: Verification): void {
+  for (const certificate of signer.certificates) digests.set(certificate, digest)
 }
 
 /** A decoy that costs as much as a message of the first of the signers. */

@@ -5,7 +5,7 @@ import { decodeHeaderText } from '../../../runtime/mime/header-text.ts'
 import { HeaderFields } from '../../../runtime/mime/headers.ts'
 import type { HeaderList } from '../../../runtime/mime/headers.ts'
 import { isMessageId, parseAs2Name } from './identifiers.ts'
-import { parseParameters } from '../../../runtime/mime/parameters.ts'
+import { fileNameOf, parseParameters } from '../../../runtime/mime/parameters.ts'
 import { Refusal } from './refusal.ts'
 
 const MAX_URL_CHARACTERS = 2_048
@@ -30,6 +30,8 @@ export interface Envelope {
   /** Whether there is a Message-ID, but of more than 998 characters or of others than printable ASCII. */
   readonly hasInvalidId: boolean
   readonly subject: string | null
+  /** That of the HTTP header Content-Disposition, as the sender wrote it; null for none, or for that of an S/MIME object. */
+  readonly fileName: string | null
   /** Null when no receipt is asked for. */
   readonly receiptRequest: ReceiptRequest | null
 }
@@ -51,8 +53,17 @@ export function readEnvelope(headers: HeaderList): Envelope {
     messageId: hasInvalidId ? null : id,
     hasInvalidId,
     subject: subject === null ? null : readable(decodeHeaderText(subject)),
+    fileName: readFileName(fields),
     receiptRequest: readReceiptRequest(fields),
   }
+}
+
+/** RFC 8551 §3.2.1: `smime` by custom, with the endings of S/MIME objects. */
+const SMIME_NAME = /^smime\b|\.p7[cmsz]$/i
+
+function readFileName(fields: HeaderFields): string | null {
+  const name = fileNameOf(fields.get('content-disposition'), null)
+  return name === null || SMIME_NAME.test(name) ? null : name
 }
 
 /** Records hold well-formed text that can be shown. */

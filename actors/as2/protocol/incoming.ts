@@ -3,7 +3,7 @@ import type { Attachment } from '../../../runtime/mime/attachment-list.ts'
 import type { HeaderFields, HeaderList } from '../../../runtime/mime/headers.ts'
 import type { CipherName, KeyManagement, SignatureScheme, SigningDigest } from './algorithms.ts'
 import type { DecryptionKey } from './cms/encryption-keys.ts'
-import type { Verification } from './cms/verification.ts'
+import type { Signer, Verification } from './cms/verification.ts'
 import type { Envelope } from './envelope.ts'
 import type { Mic } from './mic.ts'
 import type { Compression } from './outgoing.ts'
@@ -28,7 +28,10 @@ export interface IncomingFacts extends Envelope {
   /** Of the content. */
   readonly sizeBytes: number
   readonly contentType: string
-  /** As the sender wrote it: never a path to use unchecked. Of several files that of the first that has one. */
+  /**
+   * As the sender wrote it: never a path to use unchecked. That of the content itself, else of the HTTP headers; of several
+   * files that of the first that has one.
+   */
   readonly fileName: string | null
   /** Of a message with several files (RFC 6362), the root first: `content` is the multipart body; null: one file. */
   readonly attachments: readonly Attachment[] | null
@@ -36,8 +39,8 @@ export interface IncomingFacts extends Envelope {
   readonly encrypted: boolean
   readonly compressed: boolean
   readonly algorithms: Algorithms
-  /** The one of the given certificates that signed, DER; null when the message is not signed. */
-  readonly signer: Buffer | null
+  /** Null when the message is not signed. */
+  readonly signer: Signer | null
   /** For the receipt. */
   readonly mic: Mic
 }

@@ -2,6 +2,7 @@
 import { contentTypeOf, firstName } from '../../../runtime/mime/attachment.ts'
 import { AttachmentList } from '../../../runtime/mime/attachment-list.ts'
 import type { Attachment } from '../../../runtime/mime/attachment-list.ts'
+import { isSigningDigest } from './algorithms.ts'
 import { Asn1Error } from './asn1/asn1-error.ts'
 import { openCompressedData } from './cms/compressed-data.ts'
 import { readContentInfo } from './cms/content-info.ts'
@@ -156,12 +157,14 @@ export function expansionLimit(maxContentBytes: number): number {
 export function describe(opened: OpenedContent, envelope: Envelope, progress: Progress): IncomingFacts {
   const { encryption, compression, verification } = progress
   const { headers, sizeBytes, attachments } = opened
-  const fileName = fileNameOf(headers.get('content-disposition'), headers.get('content-type'))
+  const ownName = fileNameOf(headers.get('content-disposition'), headers.get('content-type'))
+  // Of several files the whole has no name, so none is taken for one of them.
+  const outerName = attachments === null ? envelope.fileName : null
   return {
     ...envelope,
     sizeBytes,
     contentType: contentTypeOf(headers),
-    fileName: firstName(attachments) ?? fileName,
+    fileName: firstName(attachments) ?? ownName ?? outerName,
     attachments,
     signed: verification !== null,
     encrypted: encryption !== null,
@@ -173,7 +176,7 @@ export function describe(opened: OpenedContent, envelope: Envelope, progress: Pr
       keyTransport: encryption?.keyTransport ?? null,
       compression,
     },
-    signer: verification?.certificate ?? null,
+    signer: verification?.signer ?? null,
     mic: verification?.mic ?? opened.mic(),
   }
 }
@@ -185,9 +188,13 @@ function attachmentsOf(contentType: string, content: Buffer): readonly Attachmen
   return list.end()
 }
 
-/** RFC 4130 §7.3.1: the first known of the request, else SHA-1. A signature's own digest comes before both. */
+/**
+ * RFC 4130 §7.3.1: the first known of the request, else SHA-1. A signature's own digest comes before both. MD5 only where
+ * the request names nothing better.
+ */
 export function digestOfReceipt(request: ReceiptRequest | null): Mic['algorithm'] {
-  return request?.micAlgorithms[0] ?? 'SHA1'
+  const asked = request?.micAlgorithms ?? []
+  return asked.find(isSigningDigest) ?? asked[0] ?? 'SHA1'
 }
 
 export function checkPolicy(incoming: IncomingFacts, { require, maxContentBytes }: Reception): void {

@@ -6,8 +6,9 @@ import type { Signing } from './cms/signature.ts'
 import { readSignedData } from './cms/signed-data.ts'
 import type { SignedData } from './cms/signed-data.ts'
 import { verifySignature } from './cms/verification.ts'
+import type { Signer } from './cms/verification.ts'
 import { ComposeError } from './compose-error.ts'
-import { formatDisposition, parseDisposition } from './disposition.ts'
+import { formatDisposition, isPositive, parseDisposition } from './disposition.ts'
 import type { Disposition } from './disposition.ts'
 import { HeaderFields, parseHeaderBlock } from '../../../runtime/mime/headers.ts'
 import type { HeaderList } from '../../../runtime/mime/headers.ts'
@@ -121,8 +122,10 @@ function checkedId(messageId: string): string {
 export interface Receipt {
   /** Whether it bears a signature of one of the given certificates; a wrong signature is refused. */
   readonly signed: boolean
-  /** The one of the given certificates that signed, DER. */
-  readonly signer: Buffer | null
+  /** Null when it bears no such signature. */
+  readonly signer: Signer | null
+  /** Whether it bears a signature that there is no certificate to verify with, and was read as an unsigned one. */
+  readonly unverified: boolean
   readonly disposition: Disposition
   /** The field as the partner wrote it. */
   readonly dispositionText: string
@@ -141,24 +144,31 @@ export interface ReceivedReceipt {
   readonly body: Buffer
   /** The certificates that the partner may sign with, DER; no others count. */
   readonly signers: readonly Buffer[]
+  /** Whether an unsigned one counts as well: then a signature proves nothing more where no certificate is given. */
+  readonly mayBeUnsigned?: boolean
 }
 
 /** @throws Refusal when it is not a receipt, or its signature is not of one of the given certificates */
-export async function readReceipt({ headers, body, signers }: ReceivedReceipt): Promise<Receipt> {
+export async function readReceipt(received: ReceivedReceipt): Promise<Receipt> {
+  const { headers, body, signers, mayBeUnsigned = false } = received
   const fields = new HeaderFields(headers)
   try {
     let entity: Entity = { headers: fields, body, raw: body }
-    let signer: Buffer | null = null
-    if (typeOf(entity) === 'multipart/signed') {
+    let signer: Signer | null = null
+    const unverified = mayBeUnsigned && signers.length === 0 && isSigned(entity)
+    if (unverified) {
+      entity = unverifiedContent(entity)
+    } else if (typeOf(entity) === 'multipart/signed') {
       const { part, verification } = openMultipartSigned(entity, signers)
       entity = part
-      signer = verification.certificate
+      signer = verification.signer
     } else if (isOpaque(entity)) {
       const { signed, content } = readOpaque(entity)
-      signer = verifySignature(signed, [content.raw], signers).certificate
+      signer = verifySignature(signed, [content.raw], signers).signer
       entity = content
     }
-    return { ...readReport(entity), signed: signer !== null, signer, messageId: fields.get('message-id') }
+    const messageId = fields.get('message-id')
+    return { ...readReport(entity), signed: signer !== null, signer, unverified, messageId }
   } catch (thrown) {
     if (!(thrown instanceof Asn1Error || thrown instanceof MimeError)) throw thrown
     const reason = `the receipt is malformed: ${thrown.message}`
@@ -169,8 +179,7 @@ export async function readReceipt({ headers, body, signers }: ReceivedReceipt): 
 /** Whether a message that came in is an asynchronous receipt, to be told before its signature is looked at. */
 export function isReceipt(headers: HeaderList, body: Buffer): boolean {
   try {
-    const entity = unverified(headers, body)
-    return entity !== null && isReport(entity)
+    return isReport(unverifiedContent({ headers: new HeaderFields(headers), body, raw: body }))
   } catch (thrown) {
     if (isUnreadable(thrown)) return false
     throw thrown
@@ -179,12 +188,30 @@ export function isReceipt(headers: HeaderList, body: Buffer): boolean {
 
 /** The message that a receipt says it is for, before its signature is looked at; null when it cannot be read. */
 export function claimedMessageId(headers: HeaderList, body: Buffer): string | null {
-  try {
-    const entity = unverified(headers, body)
-    if (entity === null) return null
-    const { fields } = fieldsOf(entity)
+  return claimed(headers, body, (fields) => {
     const isSaid = parseDisposition(fields.get('disposition') ?? '') !== null
     return isSaid ? single(fields, 'original-message-id') : null
+  })
+}
+
+/** The disposition by which a receipt says that the message is refused, as it is written; null when it says no such thing. */
+export function claimedRefusal(headers: HeaderList, body: Buffer): string | null {
+  return claimed(headers, body, (fields) => {
+    const text = single(fields, 'disposition') ?? ''
+    const disposition = parseDisposition(text)
+    return disposition === null || isPositive(disposition) ? null : text
+  })
+}
+
+/** What a receipt says, before its signature is looked at: nobody has proven it. Null when it cannot be read. */
+function claimed(
+  headers: HeaderList,
+  body: Buffer,
+  read: (fields: HeaderFields) => string | null,
+): string | null {
+  try {
+    const entity = unverifiedContent({ headers: new HeaderFields(headers), body, raw: body })
+    return read(fieldsOf(entity).fields)
   } catch (thrown) {
     if (isUnreadable(thrown)) return null
     throw thrown
@@ -195,13 +222,17 @@ function isUnreadable(thrown: unknown): boolean {
   return thrown instanceof MimeError || thrown instanceof Asn1Error || thrown instanceof Refusal
 }
 
-/** What is signed, or not, before a signature is looked at; null where that is nothing. */
-function unverified(headers: HeaderList, body: Buffer): Entity | null {
-  const entity: Entity = { headers: new HeaderFields(headers), body, raw: body }
+/** What is signed, or not, before a signature is looked at. @throws Refusal, Asn1Error, MimeError */
+function unverifiedContent(entity: Entity): Entity {
   if (isOpaque(entity)) return readOpaque(entity).content
   if (typeOf(entity) !== 'multipart/signed') return entity
-  const [part] = splitMultipart(entity.headers.get('content-type') ?? '', body, 3)
-  return part === undefined ? null : parseEntity(part, 'part')
+  const [part] = splitMultipart(entity.headers.get('content-type') ?? '', entity.body, 3)
+  if (part === undefined) throw new MimeError('multipart/signed without a part')
+  return parseEntity(part, 'part')
+}
+
+function isSigned(entity: Entity): boolean {
+  return typeOf(entity) === 'multipart/signed' || isOpaque(entity)
 }
 
 function isOpaque(entity: Entity): boolean {
@@ -275,7 +306,7 @@ function single(fields: HeaderFields, name: string): string | null {
   return first
 }
 
-function readReport(entity: Entity): Omit<Receipt, 'signed' | 'signer' | 'messageId'> {
+function readReport(entity: Entity): Omit<Receipt, 'signed' | 'signer' | 'unverified' | 'messageId'> {
   const { fields, text } = fieldsOf(entity)
   const dispositionText = single(fields, 'disposition') ?? ''
   const disposition = parseDisposition(dispositionText)
@@ -287,7 +318,8 @@ function readReport(entity: Entity): Omit<Receipt, 'signed' | 'signer' | 'messag
   return {
     disposition,
     dispositionText,
-    originalMessageId: single(fields, 'original-message-id'),
+    // Who could not read the message may leave it empty.
+    originalMessageId: single(fields, 'original-message-id') || null,
     mic,
     unreadableMic: mic === null && micText !== '' ? micText : null,
     text: text === undefined ? '' : decodeBody(text).toString('utf8', 0, MAX_TEXT_CHARACTERS).trim(),

@@ -31,7 +31,7 @@ export function factsOf(
     compressed: incoming?.compressed ?? null,
     ...(incoming?.signer == null
       ? {}
-      : { signer_fingerprint_sha256: hash('sha256', incoming.signer, 'hex') }),
+      : { signer_fingerprint_sha256: hash('sha256', incoming.signer.certificate, 'hex') }),
     algorithms: {
       signature: incoming?.algorithms.signature ?? null,
       encryption: incoming?.algorithms.encryption ?? null,

@@ -15,8 +15,15 @@ export interface Verification {
   readonly scheme: SignatureScheme
   /** Over the content as the signer saw it. */
   readonly mic: Mic
-  /** The one of the given certificates that signed, DER. */
+  readonly signer: Signer
+}
+
+/** Whose key signed, by the given certificates, DER. */
+export interface Signer {
+  /** The one that the signature names; the first of them where it names none. */
   readonly certificate: Buffer
+  /** All that the signature verifies with: a renewed certificate may keep its key. They are in the order they were given in. */
+  readonly certificates: readonly Buffer[]
 }
 
 /** What a signature says without its content. */
@@ -36,7 +43,7 @@ export interface Flaw {
 /**
  * Verifies a signature over the content.
  * @param forms the content as received, then other forms of it in which a signer may have seen it
- * @param signers the only certificates that count, DER; the one that the signature names is tried first
+ * @param signers the only certificates that count, DER; the key decides, not which of them the signature names
  * @param intact whether what was decrypted counts; if not, nothing is genuine, after the same work
  * @throws Refusal `authentication-failed` or `integrity-check-failed`, with the MIC of the content as received; that of a
  *   stranger's sound signature may be told
@@ -78,18 +85,18 @@ export function judgeDigests(
   const { digestAlgorithm, signatureAlgorithm, messageDigest } = signed
   const prepared = signers.map(prepareCertificate)
   const signer = findSigner(signed, prepared)
-  const certificate = intact ? signer : null
+  const counting = intact ? signer : null
   let received: Mic | null = null
   let mic: Mic | null = null
   for (const value of digests) {
     received ??= micOfDigest(digestAlgorithm, value)
     if (value.length === messageDigest.length && timingSafeEqual(value, messageDigest)) {
       mic ??= micOfDigest(digestAlgorithm, value)
-      if (certificate !== null) break
+      if (counting !== null) break
     }
   }
-  if (certificate !== null && mic !== null) {
-    return { digest: digestAlgorithm, scheme: signatureAlgorithm.scheme, mic, certificate }
+  if (counting !== null && mic !== null) {
+    return { digest: digestAlgorithm, scheme: signatureAlgorithm.scheme, mic, signer: counting }
   }
   const isOfCarried = isSignedByCarried(signed, prepared)
   const flaw = {
@@ -97,7 +104,7 @@ export function judgeDigests(
     isOfSomebody: intact && (signer !== null || isOfCarried),
     isOfContent: intact && mic !== null,
   }
-  return certificate === null
+  return counting === null
     ? { ...flaw, modifier: 'authentication-failed', reason: whyNobodySigned(prepared) }
     : { ...flaw, modifier: 'integrity-check-failed', reason: 'the content differs from what was signed' }
 }
@@ -119,14 +126,12 @@ function whyNobodySigned(signers: readonly PreparedCertificate[]): string {
   return unsound === undefined ? reason : `${reason}; of one of them ${unsound}`
 }
 
-function findSigner(signed: Signature, signers: readonly PreparedCertificate[]): Buffer | null {
+function findSigner(signed: Signature, signers: readonly PreparedCertificate[]): Signer | null {
   const { signer, signatureAlgorithm, signedAttributes, signature } = signed
-  const named = signers.filter((each) => matchesIdentifier(each, signer))
-  // A renewed certificate may keep its key, so the others count as well: the key decides, not the name.
-  const ordered = [...named, ...signers.filter((each) => !named.includes(each))]
-  const found = ordered.find(
+  const found = signers.filter(
     ({ publicKey, unsound }) =>
       unsound === null && isSignedBy(publicKey, signatureAlgorithm, signedAttributes, signature),
   )
-  return found?.der ?? null
+  const shown = found.find((each) => matchesIdentifier(each, signer)) ?? found[0]
+  return shown === undefined ? null : { certificate: shown.der, certificates: found.map(({ der }) => der) }
 }

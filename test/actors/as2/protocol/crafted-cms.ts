@@ -38,6 +38,7 @@ export const OID = {
   ecdsaWithSha256: '1.2.840.10045.4.3.2',
   tripleDes: '1.2.840.113549.3.7',
   aes256Cbc: '2.16.840.1.101.3.4.1.42',
+  aes256Gcm: '2.16.840.1.101.3.4.1.46',
   aes128Gcm: '2.16.840.1.101.3.4.1.6',
   zlib: '1.2.840.113549.1.9.16.3.8',
 } as const
@@ -101,17 +102,20 @@ export function signerInfoOf(
     digest = OID.sha256,
     algorithm,
     signature,
+    identifier = prepareCertificate(signer.certificate).issuerAndSerialNumber,
   }: {
     readonly attributes: readonly Part[]
     readonly digest?: string
     readonly algorithm: Part
     readonly signature: Buffer
+    /** How the signer is named; default by issuer and serial number. */
+    readonly identifier?: Part
   },
 ): Part {
   const sorted = attributes.map(toBuffer).toSorted((a, b) => a.compare(b))
   return sequence(
     integer(1),
-    prepareCertificate(signer.certificate).issuerAndSerialNumber,
+    identifier,
     algorithmIdentifier(digest, NULL),
     ...(attributes.length === 0 ? [] : [element(0xa0, ...sorted)]),
     algorithm,

@@ -16,6 +16,7 @@ t.test('The parties, the identifier and the subject are read before anything els
       messageId: '<a b@c>',
       hasInvalidId: false,
       subject: 'M=C3=A4rz März',
+      fileName: null,
       receiptRequest: null,
     },
   )
@@ -40,6 +41,23 @@ t.test('A Message-ID that no receipt can repeat is told, and not used', (t) => {
     t.match(readEnvelope([...PARTIES, ['Message-ID', id]]), { messageId: id, hasInvalidId: false })
   }
   t.match(readEnvelope(PARTIES), { messageId: null, hasInvalidId: false })
+  t.end()
+})
+
+t.test('The file is named by Content-Disposition, but for the names of S/MIME objects', (t) => {
+  const named = (disposition: string): string | null =>
+    readEnvelope([
+      ...PARTIES,
+      ['Content-Type', 'text/plain; name="x.txt"'],
+      ['Content-Disposition', disposition],
+    ]).fileName
+  t.equal(named('attachment; filename="real.edi"'), 'real.edi')
+  t.equal(named("attachment; filename*=UTF-8''M%C3%A4rz.edi"), 'März.edi')
+  t.equal(named('attachment; filename="smimes.edi"'), 'smimes.edi')
+  for (const name of ['smime.p7m', 'SMIME.P7Z', 'smime', 'smime.txt', 'real.edi.p7m', 'real.p7s', '']) {
+    t.equal(named(`attachment; filename="${name}"`), null, name)
+  }
+  t.equal(named('attachment'), null)
   t.end()
 })
 

@@ -69,6 +69,20 @@ void t.test('a message is confirmed by a signed receipt with its MIC, and delive
   t.same(await readFile(join(loop.inbox, message.fileName ?? '')), message.content)
 })
 
+void t.test(
+  'a message whose content has no name is recorded and delivered by that of its HTTP header',
+  async (t) => {
+    const named = ['Content-Disposition', 'attachment; filename="named outside.edi"'] as const
+    const message = outgoing({ fileName: null })
+    const { headers, body } = await composeMessage(message)
+    const own = headers.filter(([name]) => name.toLowerCase() !== named[0].toLowerCase())
+    await post([...own, named], body)
+    await untilDelivered(waybill, 2)
+    t.match(await recordOf(message.messageId), [{ file_name: 'named outside.edi' }])
+    t.same(await readFile(join(loop.inbox, 'named outside.edi')), message.content)
+  },
+)
+
 void t.test('the payload stages of a received message are what travelled', async (t) => {
   const message = outgoing()
   const composed = await composeMessage(message)

@@ -204,7 +204,8 @@ t.test('A message is taken with it, and refused by another key or over other att
       maxContentBytes: 1_000_000,
     })
   const incoming = await read(signedBytes(attributes), sender.certificate)
-  t.match(incoming, { signed: true, signer: sender.certificate, algorithms: { signatureScheme: 'PSS' } })
+  const signer = { certificate: sender.certificate }
+  t.match(incoming, { signed: true, signer, algorithms: { signatureScheme: 'PSS' } })
   const refusal = { name: 'Refusal', modifier: 'authentication-failed', reason: /not of any certificate/ }
   await t.rejects(read(Buffer.from('others'), sender.certificate), refusal)
   const { certificate } = makeCertificate({ commonName: 'Somebody else' })

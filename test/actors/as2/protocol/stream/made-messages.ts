@@ -241,7 +241,10 @@ export const recipes = (damages: fc.Arbitrary<Damage | null>): fc.Arbitrary<Reci
   fc.record({
     content,
     contentHeaders: fc.oneof(
-      fc.constant<HeaderList>([['Content-Type', 'application/edifact; name="a.edi"']]),
+      fc.constantFrom<HeaderList>(
+        [['Content-Type', 'application/edifact; name="a.edi"']],
+        [['Content-Type', 'application/edifact']],
+      ),
       fc.constantFrom(...ENCODINGS).map((encoding): HeaderList => [
         ['Content-Type', 'text/plain'],
         ['Content-Transfer-Encoding', encoding],
@@ -267,6 +270,11 @@ export const recipes = (damages: fc.Arbitrary<Damage | null>): fc.Arbitrary<Reci
       [
         ['Disposition-Notification-To', 'x'],
         ['Disposition-Notification-Options', 'signed-receipt-micalg=optional, sha-384, md5'],
+      ],
+      [
+        ['Disposition-Notification-To', 'x'],
+        ['Disposition-Notification-Options', 'signed-receipt-micalg=optional, md5, sha-512'],
+        ['Content-Disposition', 'attachment; filename="c.edi"'],
       ],
     ),
     maxContentBytes: fc.constantFrom(100_000, 100_000, 1_000),
