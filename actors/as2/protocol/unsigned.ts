@@ -58,7 +58,10 @@ export function unsigned(): Refusal {
 
 /** To be thrown before anything is computed over the content. It has no MIC: that would be of what nobody vouches for. */
 export function unsignedRefusal({ encryption }: Progress, entity: WholeEntity): Refusal {
-  const isGenuine = encryption !== null && (isAuthenticated(encryption) || isUnaltered(encryption, entity))
+  const isGenuine =
+    encryption !== null &&
+    isMime(entity) &&
+    (isAuthenticated(encryption) || (entity.isText && hasLongBlocks(encryption)))
   const Kind = isGenuine ? TellableRefusal : Refusal
   return new Kind('insufficient-message-security', 'the message is not signed')
 }
@@ -70,20 +73,23 @@ function isAuthenticated({ algorithm }: { readonly algorithm: CipherName }): boo
 
 /** A block of 8 bytes becomes text by chance too often. */
 const LEAST_BLOCK_BYTES = 16
-/** Its name and type are longer than a block of 16 bytes. */
-const KNOWN_TYPE =
-  /^(?:application|audio|font|image|message|model|multipart|text|video)\/[!#$%&'*+.^_`|~0-9a-z-]+$/
 
 /**
  * Whoever alters a ciphertext in CBC makes a block that decrypts to chance, but for the first one: that one he may turn
  * into anything, and put before others of the message. So all must be text, and begin with more of a header than a block
  * holds.
  */
-function isUnaltered(
-  { algorithm }: { readonly algorithm: CipherName },
-  { headers, head, isText }: WholeEntity,
-): boolean {
+function hasLongBlocks({ algorithm }: { readonly algorithm: CipherName }): boolean {
+  return CIPHERS[algorithm].ivBytes >= LEAST_BLOCK_BYTES
+}
+
+/** Its name and type are longer than a block of 16 bytes. */
+const KNOWN_TYPE =
+  /^(?:application|audio|font|image|message|model|multipart|text|video)\/[!#$%&'*+.^_`|~0-9a-z-]+$/
+
+/** What has no header of a message is no message that lacks a signature, but broken. */
+function isMime({ headers, head }: WholeEntity): boolean {
   const isEnded = /\n\r?\n$/.test(head.toString('latin1', Math.max(0, head.length - 3)))
   const { value } = parseParameters(headers.get('content-type') ?? '')
-  return CIPHERS[algorithm].ivBytes >= LEAST_BLOCK_BYTES && isEnded && isText && KNOWN_TYPE.test(value)
+  return isEnded && KNOWN_TYPE.test(value)
 }

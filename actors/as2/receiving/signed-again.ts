@@ -4,7 +4,7 @@ import type { IncomingFacts, Reception } from '../protocol/incoming.ts'
 import { Refusal } from '../protocol/refusal.ts'
 import { readMessageStream } from '../protocol/stream/read-message-stream.ts'
 import type { PayloadStore } from '../../../storage/payloads/store.ts'
-import { steadily } from './steady-answer.ts'
+import { arrived, steadily } from './steady-answer.ts'
 import { storedAgain } from './streamed-message.ts'
 import { bytesOf, type TakenBody } from './taken-body.ts'
 
@@ -24,7 +24,7 @@ export async function isSignedAgain(
   message: RefusedMessage,
   by: { readonly certificate: Buffer; readonly mic: Mic },
 ): Promise<boolean> {
-  const arrival = { atMs: performance.now(), sizeBytes: bytesOf(message.received) }
+  const arrival = arrived(bytesOf(message.received))
   try {
     const { signer, mic } = await steadily(arrival, () => open(message, by.certificate))
     return signer !== null && micEquals(mic, by.mic)

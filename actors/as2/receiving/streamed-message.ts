@@ -6,7 +6,7 @@ import type { PayloadStore } from '../../../storage/payloads/store.ts'
 import { Fork } from './fork.ts'
 import type { Reception } from '../protocol/incoming.ts'
 import { readMessageStream, type StreamedMessage } from '../protocol/stream/read-message-stream.ts'
-import { steadily, type Arrival } from './steady-answer.ts'
+import { arrived, steadily, type Arrival } from './steady-answer.ts'
 import type { OpenMessage, Verdict } from './verdict.ts'
 
 /** Buffers that each chunk comes in on its way: from the socket, deciphered, expanded. */
@@ -30,7 +30,7 @@ export async function takeStreamed(
   judge: (open: OpenMessage) => Promise<Verdict>,
 ): Promise<StreamedOutcome> {
   const { store, messageId } = storing
-  const arrival: Arrival = { atMs: performance.now(), sizeBytes: 0 }
+  const arrival = arrived(0)
   const fork = new Fork(collecting(body, arrival))
   const [raw, read] = [fork.branch(), fork.branch()]
   const put = async (stage: PayloadStage, content: AsyncIterable<Buffer>): Promise<NewStage> => {
@@ -71,7 +71,7 @@ export async function takeStreamed(
 async function* collecting(body: AsyncIterable<Buffer>, arrival: Arrival): AsyncGenerator<Buffer> {
   const keepYoung = youngMemoryKeeper()
   for await (const chunk of body) {
-    arrival.atMs = performance.now()
+    arrival.lastMs = performance.now()
     arrival.sizeBytes += chunk.length
     keepYoung(chunk.length * COPIES)
     yield chunk

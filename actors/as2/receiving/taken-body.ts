@@ -2,7 +2,7 @@ import { journaled, JOURNAL_LIMIT_BYTES, type NewStage } from '../../../storage/
 import type { PayloadStage } from '../../../storage/exchange/states.ts'
 import type { PayloadStore } from '../../../storage/payloads/store.ts'
 import { readMessage } from '../protocol/read.ts'
-import { steadily } from './steady-answer.ts'
+import { arrived, steadily } from './steady-answer.ts'
 import { takeStreamed } from './streamed-message.ts'
 import type { OpenMessage, Verdict } from './verdict.ts'
 
@@ -26,8 +26,7 @@ export async function takeBody(
   if (!Buffer.isBuffer(body)) return takeStreamed(body, storing, judge)
   let content: Buffer | null = null
   const verdict = await judge(async (reception, judgeOpened) => {
-    const arrival = { atMs: performance.now(), sizeBytes: body.length }
-    const incoming = await steadily(arrival, () => readMessage({ ...reception, body }))
+    const incoming = await steadily(arrived(body.length), () => readMessage({ ...reception, body }))
     judgeOpened(incoming)
     content = incoming.content
     return incoming

@@ -32,6 +32,8 @@ export interface Hindsight {
   signature: KnownSignature | null
   /** What became of the content of an envelope. */
   decrypted: Conclusion | null
+  /** To be shown all that was decrypted. */
+  text: TextCheck | null
 }
 
 /** One reading of a message. */
@@ -82,13 +84,15 @@ async function openInnermost(
   around: Around,
   pass: Pass,
 ): Promise<Conclusion> {
-  const { reception, innermost } = pass
-  const { isEncrypted, isSigned } = around
-  const { expansion } = pass
+  const { reception, asked, expansion, innermost } = pass
+  const { isEncrypted, isCompressed, isSigned } = around
   const text = new TextCheck()
-  const isWatched = reception.require?.signed === true && isEncrypted && !isSigned
+  const mayBeTold = reception.require?.signed === true && isEncrypted && !isSigned
+  // What was decrypted is looked through in another reading: of all messages that fail, so that none takes longer.
+  if (mayBeTold && !isCompressed) asked.text = text
+  const isWatched = mayBeTold && isCompressed
   if (isWatched) text.write(head)
-  const body = isWatched ? new ByteSource(watched(whole, text)) : whole
+  const body = isWatched ? new ByteSource(watched(whole, text, expansion)) : whole
   const conclude = isInVain(reception, around)
     ? await drained(body, expansion)
     : await settled(body, innermost({ headers, head, body }, isSigned))
@@ -108,9 +112,13 @@ async function drained(body: ByteSource, expansion: Pass['expansion']): Promise<
   }
 }
 
-async function* watched(source: AsyncIterable<Buffer>, text: TextCheck): AsyncGenerator<Buffer> {
+async function* watched(
+  source: AsyncIterable<Buffer>,
+  text: TextCheck,
+  expansion: Pass['expansion'] | null = null,
+): AsyncGenerator<Buffer> {
   for await (const chunk of source) {
-    text.write(chunk)
+    if (expansion?.isEnough !== true) text.write(chunk)
     yield chunk
   }
 }
@@ -201,18 +209,20 @@ async function openContent(
 }
 
 /**
- * Opens what was decrypted, once. Where another reading is not for its signature it does all that one does that is, around
- * the same bytes, and finds what the first has found.
+ * Opens what was decrypted, once. Another reading looks through it as text. Where that is not for a signature it does all
+ * that one does that is, around the same bytes, and finds what the first has found.
  */
 function decrypted({ reception, known, asked }: Pass, open: Inside): Inside {
   return async (content) => {
-    if (known.decrypted !== null && known.signature === null) {
-      const signed = new ByteSource(signedByNobody(content, decoyFor(reception.signers)))
-      await settled(signed, openDecoy(signed, reception.signers, known.decrypted))
-      return known.decrypted
+    if (known.decrypted === null) {
+      asked.decrypted = await settled(content, open(content))
+      return asked.decrypted
     }
-    asked.decrypted = await settled(content, open(content))
-    return asked.decrypted
+    const seen = new ByteSource(watched(content, known.text ?? new TextCheck()))
+    if (known.signature !== null) return settled(seen, open(seen))
+    const signed = new ByteSource(signedByNobody(seen, decoyFor(reception.signers)))
+    await settled(signed, openDecoy(signed, reception.signers, known.decrypted))
+    return known.decrypted
   }
 }
 

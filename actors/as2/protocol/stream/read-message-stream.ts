@@ -32,7 +32,7 @@ export interface StreamedMessage extends Reception {
   readonly judge?: (incoming: IncomingFacts) => void
 }
 
-const NOTHING_KNOWN: Hindsight = { authentication: null, signature: null, decrypted: null }
+const NOTHING_KNOWN: Hindsight = { authentication: null, signature: null, decrypted: null, text: null }
 
 /**
  * Opens a message. The body is read to its end whatever is found in it, and nothing found counts before. The sink sees
@@ -90,8 +90,8 @@ class Readings {
   async conclusion(): Promise<Conclusion> {
     const { body } = this.#message
     const first = await this.#read(body, { delivers: true, known: NOTHING_KNOWN, asked: this.#asked })
-    const { authentication, signature } = this.#asked
-    return authentication === null && signature === null ? first : this.#again()
+    const { authentication, signature, text } = this.#asked
+    return authentication === null && signature === null && text === null ? first : this.#again()
   }
 
   /** Reads a message that was decrypted a second time, if that was not done, for nothing but the time that it takes. */

@@ -1,7 +1,7 @@
 import { createCipheriv, randomBytes } from 'node:crypto'
 import t from 'tap'
 import type { Test } from 'tap'
-import { octetString } from '../../../../actors/as2/protocol/asn1/writer.ts'
+import { integer, octetString, sequence } from '../../../../actors/as2/protocol/asn1/writer.ts'
 import { composeMessage } from '../../../../actors/as2/protocol/compose.ts'
 import type { Outgoing } from '../../../../actors/as2/protocol/compose.ts'
 import type { Encryption } from '../../../../actors/as2/protocol/cms/encryption-keys.ts'
@@ -82,6 +82,16 @@ function sealed(plain: Buffer, alter: (ciphertext: Buffer, iv: Buffer) => Buffer
   return envelopedData(recipient, { oid: OID.aes256Cbc, parameters: octetString(iv), ciphertext })
 }
 
+/** An entity in AES-256-GCM, its tag behind it. */
+function authenticated(plain: Buffer): Buffer {
+  const [key, nonce] = [randomBytes(32), randomBytes(12)]
+  const cipher = createCipheriv('aes-256-gcm', key, nonce)
+  const ciphertext = Buffer.concat([cipher.update(plain), cipher.final(), cipher.getAuthTag()])
+  const recipient = recipientInfo(receiver, encryptedKey(receiver, key))
+  const parameters = sequence(octetString(nonce), integer(16))
+  return envelopedData(recipient, { oid: OID.aes256Gcm, parameters, ciphertext })
+}
+
 const NOT_TOLD = { content: null, modifier: 'decryption-failed', mic: null }
 
 t.test(
@@ -153,7 +163,7 @@ t.test('So is a stranger’s signature over other line ends, and an opaque one',
 const UNSIGNED = { signature: null } as const
 const MISSING = { content: null, modifier: 'insufficient-message-security', reason: /not signed/, mic: null }
 
-t.test('That a signature is missing is told of text, and of whatever is authenticated', async (t) => {
+t.test('That a signature is missing is told of text, and of any content that is authenticated', async (t) => {
   const binary = { content: Buffer.from([0, 1, 2]) }
   const algorithms = ['AES128-CBC', 'AES192-CBC', 'AES256-CBC'] as const
   for (const algorithm of algorithms) {
@@ -167,6 +177,8 @@ t.test('That a signature is missing is told of text, and of whatever is authenti
     const how = { ...UNSIGNED, encryption: { ...encryption, algorithm } }
     t.match(await sent({ ...how, ...binary }), MISSING, `anything in ${algorithm}`)
   }
+  for (const plain of [randomBytes(500), Buffer.from('UNA\r\n\r\n')])
+    t.match(await read(HEADERS, authenticated(plain)), NOT_TOLD, 'but not of what is no message at all')
   const tripleDes = { ...UNSIGNED, encryption: { ...encryption, algorithm: '3DES' } } as const
   t.match(await sent(tripleDes), NOT_TOLD, 'the blocks of 3DES are too short to be text by no chance')
 })

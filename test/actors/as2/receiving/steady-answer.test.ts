@@ -1,18 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import t from 'tap'
 import { Refusal } from '../../../../actors/as2/protocol/refusal.ts'
-import { steadily, type Arrival } from '../../../../actors/as2/receiving/steady-answer.ts'
+import { arrived, steadily } from '../../../../actors/as2/receiving/steady-answer.ts'
 
 const MIB = 1024 * 1024
-
-function small(): Arrival {
-  return { atMs: performance.now(), sizeBytes: 1_000 }
-}
 
 /** The milliseconds until opening a message of a size ended, with what it threw. */
 async function timeOf(sizeBytes: number, thrown: Error, workMs = 0): Promise<number> {
   const start = performance.now()
-  const opening = steadily({ atMs: start, sizeBytes }, async () => {
+  const opening = steadily(arrived(sizeBytes), async () => {
     while (performance.now() - start < workMs);
     throw thrown
   })
@@ -32,25 +28,37 @@ t.test('What cannot be decrypted is refused no sooner than its size allows', asy
 
 t.test('What comes in while it is opened is refused so long after its last bytes', async (t) => {
   const refusal = new Refusal('decryption-failed', 'for whatever reason')
-  const arrival = { atMs: performance.now(), sizeBytes: 0 }
+  const arrival = arrived(0)
   const opening = steadily(arrival, async () => {
-    await delay(20)
-    arrival.atMs = performance.now()
+    await delay(100)
+    arrival.lastMs = performance.now()
     arrival.sizeBytes = 2 * MIB
     throw refusal
   })
   await t.rejects(opening, refusal)
-  t.ok(performance.now() - arrival.atMs >= 10 + 2 * 24)
+  t.ok(performance.now() - arrival.lastMs >= 10 + 2 * 24)
+})
+
+t.test('and where they came at once, twice as long after its first ones', async (t) => {
+  const refusal = new Refusal('decryption-failed', 'for whatever reason')
+  const arrival = arrived(0)
+  const opening = steadily(arrival, async () => {
+    arrival.lastMs = performance.now()
+    arrival.sizeBytes = 4 * MIB
+    throw refusal
+  })
+  await t.rejects(opening, refusal)
+  t.ok(performance.now() - arrival.firstMs >= 2 * 4 * 24)
 })
 
 t.test('Anything else comes as it comes', async (t) => {
-  t.equal(await steadily(small(), () => Promise.resolve('opened')), 'opened')
+  t.equal(await steadily(arrived(1_000), () => Promise.resolve('opened')), 'opened')
   await t.rejects(
-    steadily(small(), () => Promise.reject(new Refusal('authentication-failed', 'a stranger'))),
+    steadily(arrived(1_000), () => Promise.reject(new Refusal('authentication-failed', 'a stranger'))),
     { name: 'Refusal', modifier: 'authentication-failed' },
   )
   await t.rejects(
-    steadily(small(), () => Promise.reject(new Error('of ours'))),
+    steadily(arrived(1_000), () => Promise.reject(new Error('of ours'))),
     { name: 'Error', message: 'of ours' },
   )
 })
