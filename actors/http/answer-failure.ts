@@ -1,5 +1,6 @@
 import { STATUS_CODES } from 'node:http'
-import { PermanentFailure } from '../../storage/exchange/retry.ts'
+import { outcomeOfFailure, PermanentFailure, type RetryPolicy } from '../../storage/exchange/retry.ts'
+import type { Outcome } from '../../storage/sql/settle.ts'
 import type { HttpAnswer } from './client.ts'
 import { secondsToWait } from './retry-after.ts'
 
@@ -24,4 +25,24 @@ export function failureOf({ status, headers }: HttpAnswer, now: Date): Error | n
     return new PermanentFailure(answered)
   const waitSeconds = secondsToWait(headers['retry-after'], headers.date, now)
   return waitSeconds === null ? new Error(answered) : new Unavailable(answered, waitSeconds)
+}
+
+/** `outcomeOfFailure` of an attempt that a server has answered, which is not asked again before it wants to be. */
+export function outcomeOfAnswered(
+  error: Error,
+  attempts: number,
+  policy: RetryPolicy,
+  random: number,
+): Outcome {
+  const outcome = outcomeOfFailure(error, attempts, policy, random)
+  if (outcome.state !== 'retrying') return outcome
+  return { ...outcome, delaySeconds: Math.max(outcome.delaySeconds, askedSeconds(error, policy)) }
+}
+
+/** How long a server asks to be left alone, and no longer than an operator expects; 0 where it does not. */
+export function askedSeconds(
+  error: unknown,
+  { retry_max_seconds }: Pick<RetryPolicy, 'retry_max_seconds'>,
+): number {
+  return error instanceof Unavailable ? Math.min(error.waitSeconds, retry_max_seconds) : 0
 }

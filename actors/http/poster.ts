@@ -5,12 +5,12 @@ import { isSeveralFiles } from '../../runtime/mime/attachment.ts'
 import type { ActorContext, RunningActor } from '../../runtime/thread/actor.ts'
 import { openStorage, type ProcessFacts } from '../../storage/access.ts'
 import { Consumer, DELIVERED, type AttemptResult } from '../../storage/exchange/consumer.ts'
-import { outcomeOfFailure, PermanentFailure } from '../../storage/exchange/retry.ts'
+import { PermanentFailure } from '../../storage/exchange/retry.ts'
 import { openDelivered } from '../../storage/payloads/delivered-payload.ts'
 import type { PayloadStore } from '../../storage/payloads/store.ts'
 import type { ClaimedDelivery } from '../../storage/sql/claim.ts'
 import type { Outcome } from '../../storage/sql/settle.ts'
-import { failureOf, Unavailable } from './answer-failure.ts'
+import { failureOf, outcomeOfAnswered } from './answer-failure.ts'
 import { HttpClient, type HttpAnswer } from './client.ts'
 import { requestHeaders, webhookHeaders, type Header } from './request-headers.ts'
 import type { HttpPosterSettings } from './settings.ts'
@@ -120,11 +120,7 @@ class Poster {
   #outcomeOf(error: Error, attempts: number): Outcome {
     const { settings, signal } = this.#options
     if (signal.aborted) return { state: 'queued', error: (signal.reason as Error).message }
-    const outcome = outcomeOfFailure(error, attempts, settings, Math.random())
-    if (outcome.state !== 'retrying' || !(error instanceof Unavailable)) return outcome
-    // Not before the server wants it, and not later than an operator expects.
-    const asked = Math.min(error.waitSeconds, settings.retry_max_seconds)
-    return { ...outcome, delaySeconds: Math.max(outcome.delaySeconds, asked) }
+    return outcomeOfAnswered(error, attempts, settings, Math.random())
   }
 }
 

@@ -115,7 +115,8 @@ end $$;`
 const SETTLE = `
 -- Outcomes of attempts, at most one a message. Each carries the fencing number of its claim: one that lost its claim
 -- changes nothing. Where a receipt came before the settlement, the partner's word counts, and nothing of the outcome.
--- Status and facts of a message change in one update: its row is wide, and every update copies it.
+-- Status and facts of a message change in one update: its row is wide, and every update copies it. An attempt without a
+-- genuine receipt leaves the one that the message has, see 012.
 create function settle_deliveries(outcomes json, stage_bytes bytea) returns bigint[] language plpgsql as $$
 declare
   the_time timestamptz := exchange_time();
@@ -123,10 +124,19 @@ declare
   settled_ids bigint[];
   decided_ids bigint[];
   failed_messages uuid[];
+  -- Were sent before, have a genuine receipt, and get none by this attempt.
+  keeping uuid[];
 begin
-  perform from message
-  where id = any (array(select o.message_id from json_to_recordset(outcomes) as o(message_id uuid)))
-  order by id for no key update;
+  select coalesce(array_agg(m.id) filter (where m.direction = 'outbound' and tells_receipt(m.protocols)), '{}')
+  into keeping from (
+    select id, direction, protocols from message
+    where id = any (array(select o.message_id from json_to_recordset(outcomes) as o(message_id uuid)))
+    order by id for no key update
+  ) m;
+  if keeping <> '{}' then
+    keeping := array(select o.message_id from json_to_recordset(outcomes) as o(message_id uuid, protocols jsonb)
+      where o.message_id = any (keeping) and not tells_receipt(o.protocols));
+  end if;
 
   with outcome as materialized (
     select * from json_to_recordset(outcomes) as o(
@@ -151,7 +161,8 @@ begin
   ), journaled as (
     insert into journal (message_id, stage, bytes)
     select s.message_id, o.stage, substring(stage_bytes from o.start for o.length)
-    from settled s join outcome o on o.id = s.id where o.start is not null and not s.decided
+    from settled s join outcome o on o.id = s.id
+    where o.start is not null and not s.decided and not (o.stage = 'receipt' and s.message_id = any (keeping))
     on conflict (message_id, stage) do update set bytes = excluded.bytes, created_at = excluded.created_at
   ), lines as (
     insert into history (message_id, kind, delivery_id, target, old_state, new_state, text)
@@ -178,8 +189,10 @@ begin
     update message m set status = x.status, updated_at = now(),
       stage = case when x.status in ('InProgress', 'Retrying', 'AwaitingReceipt') then 'dispatched' else 'settled' end,
       settled_at = case when x.status in ('InProgress', 'Retrying', 'AwaitingReceipt') then null else now() end,
-      protocols = m.protocols || coalesce(f.protocols, '{}'),
-      payloads = case when f.payloads is null then m.payloads else m.payloads || stamped_stages(f.payloads) end
+      protocols = case when m.id = any (keeping) then with_attempt(m.protocols, coalesce(f.protocols, '{}'))
+        else m.protocols || coalesce(f.protocols, '{}') end,
+      payloads = case when f.payloads is null or m.id = any (keeping) and f.payloads ? 'receipt' then m.payloads
+        else m.payloads || stamped_stages(f.payloads) end
     from fact f join derived x on x.message_id = f.message_id
     join message before on before.id = f.message_id
     where m.id = f.message_id and (before.status <> x.status or f.protocols is not null or f.payloads is not null)

@@ -12,11 +12,15 @@ import { Migration } from '@mikro-orm/migrations'
  * (\`receipt_dispatch\`) too. The orders of a receiver are worked on by it on any node: a claim makes the order due again
  * only when its time is over, and counts up its fencing number. An order goes when the receipt was taken or has expired.
  *
- * The names of a module's facts are not known here: what is said of a receipt stands under \`receipt\` in them.
+ * **What was said stays.** A message may be delivered again. What a partner said of it in a receipt, and the bytes of that
+ * receipt, are then replaced by another genuine receipt alone: not by an attempt that brought none, nor by a forged one.
+ *
+ * The names of a module's facts are not known here: what is said of a receipt stands under \`receipt\` in them, with its
+ * \`state\`, and with the \`disposition\` that only a genuine one has.
  */
 export class Receipts extends Migration {
   override up(): void {
-    for (const sql of [EXPECTED, EXPECT, TAKE, DISPATCH, STATE, SETTLE, ADOPT, EXPIRE, AGAIN])
+    for (const sql of [EXPECTED, SAID, EXPECT, TAKE, DISPATCH, STATE, SETTLE, ADOPT, EXPIRE, AGAIN])
       this.addSql(sql)
   }
 }
@@ -37,11 +41,26 @@ create table expected_receipt (
   sent_as     text not null check (length(sent_as) between 1 and 998),
   -- What the protocol holds the receipt against.
   expectation jsonb not null,
+  -- What the message's receipts had said when it was sent last, by module name: no answer to that sending.
+  said_before jsonb not null,
   -- Lines that were written about receipts which change nothing: anybody can send those, so their number is bounded.
   repeats     integer not null default 0,
   forgeries   integer not null default 0
 );
 create index expected_receipt_sent_as on expected_receipt using hash (sent_as);`
+
+const SAID = `
+-- Whether these facts of a message hold what a receipt said of it. One that is waited for says nothing, nor does a forged one.
+create function tells_receipt(facts jsonb) returns boolean immutable parallel safe language sql
+return coalesce(jsonb_path_exists(facts, '$.*.receipt.disposition ? (@ != null)'), false);
+
+-- The facts of a message after those of one more attempt: what a receipt said stays, until another one says something.
+create function with_attempt(facts jsonb, attempted jsonb) returns jsonb immutable parallel safe language sql as $$
+  select facts || coalesce(jsonb_object_agg(key, case
+    when facts -> key -> 'receipt' ->> 'disposition' is null or value -> 'receipt' ->> 'disposition' is not null then value
+    else value || jsonb_build_object('receipt', facts -> key -> 'receipt') end), '{}')
+  from jsonb_each(attempted)
+$$;`
 
 const EXPECT = `
 -- Says, before a claimed delivery is sent, what its receipt will be held against. Answers 'awaited'; 'answered' when the
@@ -50,25 +69,28 @@ create function expect_receipt(
   wanted_message uuid, wanted_delivery bigint, held_fencing bigint, travels_as text, held_against jsonb, facts jsonb
 ) returns text language plpgsql as $$
 declare
-  sent delivery;
+  sent      delivery;
+  announced jsonb;
 begin
-  perform from message where id = wanted_message for no key update;
+  select with_attempt(protocols, facts) into announced from message where id = wanted_message for no key update;
   update delivery set receipt_open = true
   where id = wanted_delivery and message_id = wanted_message and fencing = held_fencing and lease_owner is not null
   returning * into sent;
   if not found then return 'lost'; end if;
   if sent.receipt_verdict is not null then return 'answered'; end if;
-  insert into expected_receipt (message_id, sent_as, expectation) values (wanted_message, travels_as, held_against)
-  on conflict (message_id) do update set sent_as = excluded.sent_as, expectation = excluded.expectation;
-  update message set protocols = protocols || facts, updated_at = now() where id = wanted_message;
+  insert into expected_receipt (message_id, sent_as, expectation, said_before) values (wanted_message, travels_as,
+    held_against, (select coalesce(jsonb_object_agg(key, value -> 'receipt'), '{}') from jsonb_each(announced)))
+  on conflict (message_id) do update
+  set sent_as = excluded.sent_as, expectation = excluded.expectation, said_before = excluded.said_before;
+  update message set protocols = announced, updated_at = now() where id = wanted_message;
   return 'awaited';
 end $$;`
 
 const TAKE = `
 -- What a genuine receipt says of a message: taken by the partner, or with a reason refused. It ends every delivery that
 -- waits for it, and leaves its verdict with those whose attempt is not settled. The answer is what it came to ('counted',
--- 'late' when nothing waited for it any more and none had come before, 'repeated'; no row for an unknown message), and the
--- targets that have something to do.
+-- 'late' when nothing waited for it any more and none had come since the message was sent last, 'repeated'; no row for an
+-- unknown message), and the targets that have something to do.
 create function take_receipt(
   wanted_message uuid, module text, receipt jsonb, failure text, line_kind text, line_text text,
   stage_facts jsonb, stage_bytes bytea, most_repeats integer
@@ -81,11 +103,11 @@ declare
   waiting  bigint[];
   early    bigint[];
   waking   text[];
-  had      text;
+  had      jsonb;
 begin
   select m.* into before from message m where m.id = wanted_message for no key update;
   if not found then return; end if;
-  had := before.protocols -> module -> 'receipt' ->> 'state';
+  had := before.protocols -> module -> 'receipt';
   select coalesce(array_agg(d.id) filter (where d.state = 'awaiting_ack'), '{}'),
     coalesce(array_agg(d.id) filter (where d.state <> 'awaiting_ack'), '{}'),
     coalesce(array_agg(d.target) filter (where d.state in ('queued', 'retrying')), '{}')
@@ -96,7 +118,9 @@ begin
     order by d.id for no key update
   ) d;
 
-  if waiting = '{}' and early = '{}' and had not in ('pending', 'overdue') then
+  if waiting = '{}' and early = '{}' and had ->> 'disposition' is not null
+    and not exists (select from expected_receipt e where e.message_id = wanted_message and e.said_before -> module = had)
+  then
     update expected_receipt e set repeats = repeats + 1 where e.message_id = wanted_message and repeats < most_repeats;
     if found then
       insert into history (message_id, kind, text)
@@ -121,8 +145,9 @@ begin
   where d.id = any (waiting || early) and (line.position = 1 or d.id = any (waiting))
   order by d.id, line.position;
   if waiting = '{}' and early = '{}' then
-    insert into history (message_id, kind, text) values (wanted_message, line_kind, line_text
-      || case had when 'overdue' then ' (it came too late)' else ' (no delivery waited for it)' end);
+    insert into history (message_id, kind, text) values (wanted_message, line_kind, line_text || case
+      when exists (select from delivery d where d.message_id = wanted_message and d.last_error = no_receipt_came())
+      then ' (it came too late)' else ' (no delivery waited for it)' end);
   end if;
 
   insert into journal (message_id, stage, bytes)

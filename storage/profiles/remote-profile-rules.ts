@@ -90,7 +90,7 @@ const properties = {
     'Identifies us to the server of the partner; holds a private key. Null where it asks for none.',
   ),
   tls_ca_certificate_id: certificate.describe(
-    "The authority, or the server's own certificate, that the partner's TLS is checked against; null for the public ones.",
+    "The authority, or the server's own certificate, that the partner's TLS is checked against; null for the public ones. Another host that the partner wants a receipt at may be of either.",
   ),
   compression: z
     .enum(COMPRESSIONS)

@@ -70,7 +70,10 @@ export interface JudgedReceipt {
 }
 
 export interface TakenReceipt {
-  /** `late`: nothing waited for it any more, and none had come before. `repeated`: one had, and nothing was changed. */
+  /**
+   * `late`: nothing waited for it any more, and none had come since the message was sent. `repeated`: one had, and nothing
+   * was changed.
+   */
   readonly effect: 'counted' | 'late' | 'repeated'
   /** Whose next attempt has only to find it. */
   readonly targets: readonly string[]

@@ -13,6 +13,7 @@ export interface ExchangedMessage {
   readonly file_name: string
   readonly settled_at: string | null
   readonly deliveries: readonly {
+    readonly id: number
     readonly state: string
     readonly attempts: number
     readonly last_error: string | null

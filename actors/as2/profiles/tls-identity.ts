@@ -1,4 +1,5 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
+import type { SecureContext } from 'node:tls'
 import { privateKeyContext } from '../../../storage/certificates/secrets.ts'
 import type { Storage } from '../../../storage/access.ts'
 import type { SecretBox } from '../../../storage/secrets/secret-box.ts'
@@ -23,7 +24,9 @@ export interface TlsSettings extends Partial<TlsIdentity> {
   readonly allowPartialTrustChain?: true
   /** Takes any name. */
   readonly checkServerIdentity?: () => undefined
-  /** Means nothing to a client, but keeps its connections apart from those of profiles that check the name. */
+  /** All of what is checked, made before; the rest then names it alone. */
+  readonly secureContext?: SecureContext
+  /** Means nothing to a client, but keeps its connections apart from those that are checked otherwise. */
   readonly sessionIdContext?: string
 }
 

@@ -1,4 +1,5 @@
 /** Makes an AS2 message: HTTP headers and body, and the MIC that its receipt must show. */
+import type { SigningDigest } from './algorithms.ts'
 import { encodeBase64 } from './base64.ts'
 import { formatCompressedData } from './cms/compressed-data.ts'
 import { formatEnvelopedData } from './cms/enveloped-data.ts'
@@ -28,6 +29,8 @@ const MAX_URL_CHARACTERS = MAX_LINE_OCTETS - 'Receipt-Delivery-Option: '.length
 
 export interface Outgoing extends OutgoingFacts {
   readonly content: Buffer
+  /** The digests in which it gets further MICs, see furtherDigests; default none. */
+  readonly further?: readonly SigningDigest[]
 }
 
 export interface ComposedMessage {
@@ -42,7 +45,7 @@ export interface ComposedMessage {
    * same.
    */
   readonly alternativeMic: Mic | null
-  /** Both in further digests, see furtherDigests. */
+  /** Both in the further digests. */
   readonly furtherMics: readonly Mic[]
   readonly messageId: string
   readonly subject: string | null
@@ -90,7 +93,7 @@ export async function composeMessage(outgoing: Outgoing, making: Making = MAKING
     body: layer.body,
     mic: signedMic ?? micOf(algorithm, covered),
     alternativeMic: alternative ? micOf(algorithm, content) : null,
-    furtherMics: furtherDigests(outgoing).flatMap((further) =>
+    furtherMics: (outgoing.further ?? []).flatMap((further) =>
       [covered, ...(alternative ? [content] : [])].map((bytes) => micOf(further, bytes)),
     ),
     messageId: outgoing.messageId,
@@ -123,22 +126,19 @@ export function checkOutgoing({ messageId, contentType, receipt, product, date }
 }
 
 /** The digest of the MIC: the signature's, else the one that our receipt request names, else SHA-1 (as2 default). */
-export function receiptDigest({
-  signature,
-  receipt,
-}: OutgoingFacts): 'SHA1' | 'SHA256' | 'SHA384' | 'SHA512' {
+export function receiptDigest({ signature, receipt }: OutgoingFacts): SigningDigest {
   if (signature !== null) return signature.algorithm
   return receipt === null ? 'SHA1' : 'SHA256'
 }
 
 /**
  * The digests in which a right MIC counts as well. Some products pass over what a request names, or what a message is
- * signed with, and use the default of old, SHA-1, or that of today, SHA-256.
+ * signed with, and use the default of old, SHA-1, that of today, SHA-256, or what they sign their receipts with.
  */
-export function furtherDigests(outgoing: OutgoingFacts): ('SHA256' | 'SHA1')[] {
+export function furtherDigests(outgoing: OutgoingFacts): SigningDigest[] {
   if (outgoing.receipt === null) return []
   const first = receiptDigest(outgoing)
-  return (['SHA256', 'SHA1'] as const).filter((digest) => digest !== first)
+  return (['SHA256', 'SHA1', 'SHA384', 'SHA512'] as const).filter((digest) => digest !== first)
 }
 
 export function transportHeaders(outgoing: OutgoingFacts): HeaderList {

@@ -2,10 +2,14 @@ import { readStage } from '../../../storage/payloads/journal.ts'
 import type { Storage } from '../../../storage/access.ts'
 import type { ClaimedReceipt } from '../../../storage/receipts/receipt-dispatches.ts'
 import { partnershipByName } from '../../../storage/sql/partnership.ts'
+import { Unavailable } from '../../http/answer-failure.ts'
+import { askedWait } from '../sending/answer-status.ts'
 import { HttpClient } from '../sending/http-client.ts'
 import { profileHeaders, type Keyring, type Partnership } from '../profiles/partnership.ts'
-import { receiptPlace, type AllowedPlaces } from './place.ts'
+import type { TlsSettings } from '../profiles/tls-identity.ts'
+import { receiptPlace, type AllowedPlaces, type ReceiptPlace } from './place.ts'
 import { fromReceiptStage } from './stage.ts'
+import { trustOf } from './trust.ts'
 
 /** A receipt that we made is a few kilobytes. */
 const MAX_RECEIPT_BYTES = 256 * 1024
@@ -44,7 +48,7 @@ export class ReceiptSender {
     const client = place.isStrange ? this.#strange : this.#trusted
     const answer = await client.post({
       url: place.url.href,
-      tls: own?.tls ?? {},
+      tls: tlsFor(place, partnership),
       headers: [
         ...headers,
         ['User-Agent', product],
@@ -56,7 +60,11 @@ export class ReceiptSender {
       isRefused: place.isRefused,
       signal,
     })
-    if (answer.status < 200 || answer.status > 299) throw new Error(`HTTP status ${answer.status}`)
+    const { status, headers: said } = answer
+    if (status >= 200 && status < 300) return
+    const waitSeconds = askedWait(said, new Date())
+    const failure = `HTTP status ${status}`
+    throw waitSeconds === null ? new Error(failure) : new Unavailable(failure, waitSeconds)
   }
 
   close(): void {
@@ -70,4 +78,9 @@ export class ReceiptSender {
     const row = await partnershipByName(storage.pool, to_party, from_party)
     return row === null ? null : keyring.open(row)
   }
+}
+
+function tlsFor({ isPartner }: ReceiptPlace, partnership: Partnership | null): TlsSettings {
+  if (partnership === null) return {}
+  return isPartner ? partnership.tls : trustOf(partnership.tls)
 }

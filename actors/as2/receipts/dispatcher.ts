@@ -5,6 +5,7 @@ import { reasonOf } from '../../../runtime/errors.ts'
 import { Rounds } from '../../../runtime/rounds.ts'
 import type { ActorContext } from '../../../runtime/thread/actor.ts'
 import type { ProcessFacts } from '../../../storage/access.ts'
+import { askedSeconds } from '../../http/answer-failure.ts'
 import { delaySeconds } from '../../../storage/exchange/retry.ts'
 import {
   adoptReceipts,
@@ -132,7 +133,8 @@ export class ReceiptDispatcher {
       // It is given back as it is.
       if (this.#cutOff.signal.aborted) return
       const error = reasonOf(thrown).slice(0, MAX_ERROR_CHARACTERS)
-      failure = { error, waitSeconds: delaySeconds(attempts, WAITS, Math.random()) }
+      const waitSeconds = Math.max(delaySeconds(attempts, WAITS, Math.random()), askedSeconds(thrown, WAITS))
+      failure = { error, waitSeconds }
     }
     const { host } = new URL(receipt.url)
     const line =

@@ -33,6 +33,7 @@ export interface AttemptWithoutReceipt {
 /**
  * What is kept of an attempt that brought no receipt that counts. What was sent stays known: the partner may have it, and
  * answer the repeat with the receipt of this one. A forged receipt that came instead is kept, for whoever looks into it.
+ * But where the message has a genuine receipt, of an attempt before or since, the settlement leaves all of that.
  */
 export function attemptWithoutReceipt(attempt: AttemptWithoutReceipt): AttemptResult {
   const { outcome, forged, attempts, isAsync, facts } = attempt
@@ -42,8 +43,7 @@ export function attemptWithoutReceipt(attempt: AttemptWithoutReceipt): AttemptRe
     protocols: isAsync
       ? null
       : { as2: forged !== null && outcome.state === 'failed' ? refused(facts) : facts },
-    // Where receipts come by themselves, a genuine one may lie there already.
-    stage: forged === null || isAsync ? null : stageOf(forged),
+    stage: forged === null ? null : stageOf(forged),
     line: isTold
       ? { kind: 'mdn_refused', text: `A receipt was refused and changes nothing: ${forged.message}` }
       : null,

@@ -18,7 +18,7 @@ import type { BegunReceipt } from '../protocol/receipt-beginning.ts'
 import { Refusal } from '../protocol/refusal.ts'
 import { withoutBrackets, type HeldAgainst } from './expectation.ts'
 import { toReceiptStage } from './stage.ts'
-import { notGenuine, verdictOf } from './verdict.ts'
+import { notGenuine, unproven, verdictOf } from './verdict.ts'
 
 type Headers = ReadonlyArray<readonly [string, string]>
 
@@ -135,12 +135,13 @@ async function genuine(
 ): Promise<Receipt> {
   let receipt: Receipt
   try {
-    receipt = await readReceipt({ headers, body, signers: partnership.signers })
+    const { signers } = partnership
+    receipt = await readReceipt({ headers, body, signers, mayBeUnsigned: !held.receiptSigned })
   } catch (error) {
-    if (error instanceof Refusal) throw new Forgery(error.reason, { cause: error })
+    if (error instanceof Refusal) throw new Forgery(error.reason + unproven(headers, body), { cause: error })
     throw error
   }
-  const refusal = notGenuine(receipt, held, { partnership, now })
-  if (refusal !== null) throw new Forgery(refusal)
+  const refusal = notGenuine(receipt, held, { partnership, now, isAnswer: false })
+  if (refusal !== null) throw new Forgery(refusal + unproven(headers, body))
   return receipt
 }

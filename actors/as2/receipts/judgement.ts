@@ -12,7 +12,7 @@ import { isReceipt, readReceipt, type Receipt } from '../protocol/receipt.ts'
 import { Refusal } from '../protocol/refusal.ts'
 import { ForgedReceipt } from './forged-receipt.ts'
 import { toReceiptStage } from './stage.ts'
-import { notGenuine, verdictOf, type Sent } from './verdict.ts'
+import { notGenuine, unproven, verdictOf, type Sent } from './verdict.ts'
 
 export interface Judgement {
   readonly answer: Answer
@@ -66,9 +66,10 @@ async function unaskedRefusal(judgement: Judgement): Promise<AttemptResult | nul
   if (!isReceipt(answer.headers, answer.body)) return null
   const sent = { ...sentIn(judgement), receiptSigned: false }
   try {
-    const receipt = await readReceipt({ ...answer, signers: partnership.signers })
-    if (isPositive(receipt.disposition) || notGenuine(receipt, sent, { partnership, now }) !== null)
-      return null
+    const { headers, body } = answer
+    const receipt = await readReceipt({ headers, body, signers: partnership.signers, mayBeUnsigned: true })
+    if (isPositive(receipt.disposition)) return null
+    if (notGenuine(receipt, sent, { partnership, now, isAnswer: true }) !== null) return null
     return resultOf(receipt, { judgement, sent, mode: 'Sync' })
   } catch (error) {
     if (error instanceof Refusal) return null
@@ -111,18 +112,21 @@ export function earlierMics({ earlier_mics }: As2Facts): Mic[] {
 }
 
 async function genuineReceipt({ answer, partnership, now }: Judgement, sent: Sent): Promise<Receipt> {
+  const { headers, body } = answer
   let receipt: Receipt
   try {
-    receipt = await readReceipt({ headers: answer.headers, body: answer.body, signers: partnership.signers })
+    const { signers } = partnership
+    receipt = await readReceipt({ headers, body, signers, mayBeUnsigned: !sent.receiptSigned })
   } catch (error) {
-    const why = reason(error)
+    const why = reason(error) + unproven(headers, body)
     const told = `The partner answered ${describe(answer)}, which is not the receipt: ${why}`
     const failure = failureOf(answer) ?? new Error(told, { cause: error })
-    throw isReceipt(answer.headers, answer.body) ? forged(answer, why, failure) : failure
+    throw isReceipt(headers, body) ? forged(answer, why, failure) : failure
   }
-  const refusal = notGenuine(receipt, sent, { partnership, now })
-  if (refusal !== null) throw forged(answer, refusal, new Error(refusal))
-  return receipt
+  const refusal = notGenuine(receipt, sent, { partnership, now, isAnswer: true })
+  if (refusal === null) return receipt
+  const why = refusal + unproven(headers, body)
+  throw forged(answer, why, new Error(why))
 }
 
 function forged({ headers, body }: Answer, why: string, failure: Error): ForgedReceipt {
@@ -144,11 +148,13 @@ function reason(error: unknown): string {
   return error instanceof Refusal ? error.reason : reasonOf(error)
 }
 
-function describe({ status, headers, body }: Answer): string {
+function describe({ status, headers, body, coding }: Answer): string {
   const [, contentType] = headers.find(([name]) => name.toLowerCase() === 'content-type') ?? []
   const content =
     body.length === 0
       ? 'nothing'
       : `${body.length} bytes of ${contentType?.slice(0, 100) ?? 'no content type'}`
+  if (coding !== null)
+    return `HTTP status ${status} with ${content} in the content coding ${coding}, which could not be undone`
   return `HTTP status ${status} with ${content}`
 }

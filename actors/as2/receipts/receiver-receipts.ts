@@ -4,6 +4,7 @@ import type { ActorContext } from '../../../runtime/thread/actor.ts'
 import type { ProcessFacts, Storage } from '../../../storage/access.ts'
 import type { Reply } from '../receiving/reply.ts'
 import type { RequestBody } from '../receiving/request-body.ts'
+import { decoded, ExpandsTooFar } from '../sending/content-coding.ts'
 import type { Keyring } from '../profiles/partnership.ts'
 import { isReceipt, mayBeReceiptType } from '../protocol/receipt.ts'
 import { begunReceipt } from '../protocol/receipt-beginning.ts'
@@ -61,11 +62,18 @@ export class ReceiverReceipts {
   }
 
   /** The answer to a request that is a receipt; null to one that is not. */
-  async answer(headers: Headers, body: Buffer): Promise<Reply | null> {
-    if (!mayBeReceiptType(typeOf(headers)) || !isReceipt(headers, body)) return null
-    const { status, text, targets } = await this.#intake.handle(headers, body)
-    for (const target of targets) void this.#context.announce(target, 1)
-    return answered(status, text)
+  async answer(sentHeaders: Headers, sentBody: Buffer): Promise<Reply | null> {
+    if (!mayBeReceiptType(typeOf(sentHeaders))) return null
+    try {
+      const { headers, body } = await decoded(sentHeaders, sentBody, MAX_RECEIPT_BYTES)
+      if (!isReceipt(headers, body)) return null
+      const { status, text, targets } = await this.#intake.handle(headers, body)
+      for (const target of targets) void this.#context.announce(target, 1)
+      return answered(status, text)
+    } catch (error) {
+      if (error instanceof ExpandsTooFar) return answered(413, `${error.message}.`)
+      throw error
+    }
   }
 
   /** The answer to what is too large to be held, where it is a receipt: it is no message either. Null where it is none. */

@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { once } from 'node:events'
 import { crashPoint } from '../../../runtime/crash-point.ts'
+import { DEFAULT_LIMITS } from '../../../runtime/supervisor/limits.ts'
 import type { ActorContext, RunningActor } from '../../../runtime/thread/actor.ts'
 import { openStorage, type ProcessFacts, type Storage } from '../../../storage/access.ts'
 import type { AcceptedMessage } from '../../../storage/sql/accept.ts'
@@ -31,8 +32,10 @@ const MAX_MESSAGES_IN_HAND = 64
 const MAX_CONNECTIONS = 2_000
 /** Bodies held in memory by all together: further ones are told to come again. */
 const MAX_HELD_BYTES = 256 * 1024 * 1024
+/** What is left to do for the requests whose connections were closed, and to close the storage. */
+const STOP_CLOSING_MS = 2_000
 /** Requests in hand when the instance stops may end so long; then their connections are closed. */
-const STOP_GRACE_MS = 15_000
+const STOP_GRACE_MS = DEFAULT_LIMITS.stopLimitMs - STOP_CLOSING_MS
 const BUSY = [
   ['Retry-After', '30'],
   ['Connection', 'close'],
@@ -169,7 +172,7 @@ class Receiver {
     if (request.method === 'HEAD') return this.#reply(exchange, { ...plain(200, ''), headers: [] })
     if (request.method !== 'POST')
       return this.#reply(exchange, plain(405, 'AS2 messages are sent with POST.', [['Allow', 'POST, HEAD']]))
-    if (isCoded(request)) return this.#reply(exchange, UNCODED)
+    if (isCoded(request) && !mayBeReceipt(request)) return this.#reply(exchange, UNCODED)
     // Nothing could be committed, or would lie for long: the partner keeps the message, and never has a receipt of it.
     if (this.#context.heldBack() !== null && !mayBeReceipt(request))
       return this.#reply(exchange, plain(503, 'Messages cannot be taken in now.', BUSY))
@@ -192,6 +195,10 @@ class Receiver {
     try {
       const headers = withoutCredentials(headerPairs(exchange.request.rawHeaders))
       const receipt = await this.#receipts.answer(headers, body)
+      if (receipt === null && isCoded(exchange.request)) {
+        await this.#reply(exchange, UNCODED)
+        return 'answered'
+      }
       if (receipt === null && this.#context.heldBack() !== null)
         await this.#reply(exchange, plain(503, 'Messages cannot be taken in now.', BUSY))
       else await this.#conclude(exchange, receipt ?? (await this.#inbound.handle(headers, body)))

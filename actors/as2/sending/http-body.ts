@@ -44,6 +44,7 @@ export class BodyWriter {
   readonly #request: ClientRequest
   readonly #progress: Progress
   #stopped = false
+  #failure: unknown = null
   #wake: () => void = () => undefined
 
   constructor(request: ClientRequest, progress: Progress) {
@@ -52,6 +53,11 @@ export class BodyWriter {
     const wake = (): void => this.#wake()
     request.on('drain', wake)
     request.on('close', wake)
+  }
+
+  /** Why the body could not be made, with which the request has ended; null as long as it could. */
+  get failure(): unknown {
+    return this.#failure
   }
 
   /** Nothing more of it is sent: the server has said what it wants to say. */
@@ -129,7 +135,9 @@ export class BodyWriter {
       if (!isOver()) request.end()
     } catch (thrown) {
       // What was sent has no end, so that nobody takes it for the whole.
-      request.destroy(thrown instanceof Error ? thrown : new Error(String(thrown)))
+      const error = thrown instanceof Error ? thrown : new Error(String(thrown))
+      this.#failure = error
+      request.destroy(error)
     }
   }
 

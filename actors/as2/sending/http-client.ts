@@ -3,8 +3,10 @@ import { Agent as HttpsAgent } from 'node:https'
 import { crashPoint } from '../../../runtime/crash-point.ts'
 import { PermanentFailure } from '../../../storage/exchange/retry.ts'
 import { allowedLookup, refuseAddressOf, type Refused } from '../../http/addresses.ts'
+import { decoded } from './content-coding.ts'
 import { BodyWriter, framing, type StreamedBody } from './http-body.ts'
 import { RequestTimes, type TimeLimits } from './http-times.ts'
+import { LostConnection, lossWitness } from './lost-connection.ts'
 import { secureRequest, tlsWitness } from './tls-failure.ts'
 import { TOLERANT_PARSER } from '../receiving/request-framing.ts'
 import type { TlsSettings } from '../profiles/tls-identity.ts'
@@ -17,7 +19,7 @@ const CONTINUE_WAIT_MS = 2_000
 /** Kept origins; a set that is full begins anew. */
 const MAX_UNASKED = 1_000
 
-export const LEAST_TLS_VERSION = 'TLSv1.2'
+export const LEAST_TLS_VERSION = 'TLSv1.2' as const
 
 export interface Post extends TimeLimits {
   readonly url: string
@@ -35,6 +37,8 @@ export interface Answer {
   readonly status: number
   readonly headers: ReadonlyArray<readonly [string, string]>
   readonly body: Buffer
+  /** The content coding that the body is still in, as it could not be undone; null for none. */
+  readonly coding: string | null
 }
 
 /**
@@ -83,28 +87,52 @@ export class HttpClient {
     this.#https.destroy()
   }
 
+  /**
+   * What was sent over a connection that had been lost meanwhile is sent again, once, over a new one: it has the same
+   * Message-ID, by which the partner knows it if it came nevertheless (RFC 9110 §9.2.2).
+   */
   async #send(post: Post, url: URL, asks: boolean): Promise<Answer> {
+    try {
+      return await this.#exchange(post, url, { asks, isNew: false })
+    } catch (thrown) {
+      if (!(thrown instanceof LostConnection)) throw thrown
+      return this.#exchange(post, url, { asks, isNew: true })
+    }
+  }
+
+  /** @throws LostConnection unless the connection must be new */
+  async #exchange(
+    post: Post,
+    url: URL,
+    { asks, isNew }: { readonly asks: boolean; readonly isNew: boolean },
+  ): Promise<Answer> {
     const { body, signal, tls } = post
     signal.throwIfAborted()
     const secure = url.protocol === 'https:'
     const expect = asks ? [['Expect', '100-continue']] : []
     const options = {
       method: 'POST',
-      agent: secure ? this.#https : this.#http,
+      // Others that are kept may be lost as well.
+      agent: isNew ? false : secure ? this.#https : this.#http,
+      minVersion: LEAST_TLS_VERSION,
       lookup: allowedLookup(undefined, post.isRefused),
       ...TOLERANT_PARSER,
-      headers: [...post.headers, ['Host', url.host], framing(body), ...expect].flat(),
+      headers: [...post.headers, ...uncoded(post), ['Host', url.host], framing(body), ...expect].flat(),
     }
     const request = secure ? secureRequest(url, tls, options) : httpRequest(url, options)
     const told = secure ? tlsWitness(request, url, tls) : (error: Error): Error => error
+    const isLoss = lossWitness(request)
     const abort = (): void => void request.destroy(signal.reason as Error)
     signal.addEventListener('abort', abort)
     try {
       return await new Promise((resolve, reject) => {
-        request.on('error', (error) => reject(told(error)))
         const times = new RequestTimes(request, post, secure ? 'secureConnect' : 'connect')
         request.on('finish', () => crashPoint('as2-sender.sent'))
         const writer = new BodyWriter(request, times)
+        request.on('error', (error) => {
+          const isOurs = signal.aborted || error === writer.failure
+          reject(!isOurs && isLoss(error) ? new LostConnection(error.message, { cause: error }) : told(error))
+        })
         request.on('response', (response) => {
           if (!isSuccess(response)) writer.stop()
           void readAnswer(response).then(resolve, reject)
@@ -125,6 +153,13 @@ export class HttpClient {
     if (this.#unasked.size >= MAX_UNASKED) this.#unasked.clear()
     this.#unasked.add(origin)
   }
+}
+
+/** A receipt need not be coded (RFC 9110 §12.5.3); a profile may say something else. */
+function uncoded({ headers }: Post): [string, string][] {
+  return headers.some(([name]) => name.toLowerCase() === 'accept-encoding')
+    ? []
+    : [['Accept-Encoding', 'identity']]
 }
 
 function isSuccess({ statusCode = 0 }: IncomingMessage): boolean {
@@ -152,11 +187,8 @@ async function readAnswer(response: IncomingMessage): Promise<Answer> {
     }
     chunks.push(chunk)
   }
-  return {
-    status: response.statusCode ?? 0,
-    headers: headerPairs(response.rawHeaders),
-    body: Buffer.concat(chunks),
-  }
+  const content = await decoded(headerPairs(response.rawHeaders), Buffer.concat(chunks), MAX_ANSWER_BYTES)
+  return { status: response.statusCode ?? 0, ...content }
 }
 
 /** Node gives raw headers as one flat list of names and values. */

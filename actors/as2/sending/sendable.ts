@@ -21,7 +21,10 @@ export interface Sendable {
   readonly body: Buffer | StreamedBody
   /** What its receipt must show; null as long as that is not known, which is at the latest when all of it is made. */
   readonly mics: () => Mics | null
-  /** Those in a digest that were not made along with it, if it may have such: the content is read once more. */
+  /**
+   * Those in a digest that were not made along with it, if it may have such: the content is read once more. Few products
+   * use another digest than the message's own.
+   */
   readonly furtherMics: (digest: DigestName) => Promise<readonly Mic[]>
   /** Whether all of it was handed over: an answer before that is not one to the message. */
   readonly isWhole: () => boolean
@@ -60,15 +63,20 @@ export async function makeSendable(
   wishes: Wishes,
 ): Promise<Sendable> {
   if (content.sizeBytes > IN_MEMORY_BYTES) return streamed(outgoing, content, wishes)
-  const bytes = await content.read()
   const { mic, alternativeMic, furtherMics, ...message } = await composeMessage({
     ...outgoing,
-    content: bytes,
+    content: await content.read(),
+    further: wishes.micFirst ? furtherDigests(outgoing) : [],
   })
   return {
     ...message,
     mics: () => ({ mic, alternativeMic, furtherMics }),
-    furtherMics: async () => [],
+    furtherMics: async (digest) => {
+      const further = furtherDigests(outgoing).filter((each) => each === digest)
+      if (further.length === 0) return []
+      const again = { ...outgoing, ...counted(outgoing), content: await content.read(), further }
+      return (await composeMessage(again)).furtherMics
+    },
     isWhole: () => true,
   }
 }
@@ -81,15 +89,14 @@ async function streamed(
   const making = { limitBytes: IN_MEMORY_BYTES, randomness: keptRandomness() }
   const make = (changes: Partial<OutgoingStream> = {}): StreamedMessage =>
     composeStream({ ...outgoing, ...changes, content: chunksOf(content, signal), disposable: true }, making)
-  // What is signed is the same without encryption.
-  const counted = outgoing.signature === null ? {} : { encryption: null, furtherOfSigned: true }
+  const further = micFirst ? furtherDigests(outgoing) : []
   let first: StreamedMessage | null = null
   let length: number | null = null
   if (!chunked) {
-    first = make({ furtherOfSigned: micFirst })
+    first = make({ further })
     length = await lengthOf(first.body)
   } else if (micFirst) {
-    first = make(counted)
+    first = make({ ...counted(outgoing), further })
     await lengthOf(first.body)
   }
   let sent = make()
@@ -103,8 +110,9 @@ async function streamed(
     body: { open, length, asksFirst: content.sizeBytes >= ASKED_FROM_BYTES, disposable: true },
     mics: () => first?.mics() ?? sent.mics(),
     furtherMics: async (digest) => {
-      if (!furtherDigests(outgoing).some((each) => each === digest)) return []
-      const again = make(counted)
+      const asked = furtherDigests(outgoing).filter((each) => each === digest)
+      if (asked.length === 0) return []
+      const again = make({ ...counted(outgoing), further: asked })
       await lengthOf(again.body)
       return again.mics()?.furtherMics ?? []
     },
@@ -112,6 +120,11 @@ async function streamed(
     messageId,
     subject,
   }
+}
+
+/** What is made for its MICs alone: what is signed is the same without encryption. */
+function counted({ signature }: OutgoingFacts): Partial<OutgoingFacts> {
+  return signature === null ? {} : { encryption: null }
 }
 
 async function* chunksOf({ open }: Content, signal: AbortSignal): AsyncGenerator<Buffer> {

@@ -5,10 +5,11 @@ import { crashPoint } from '../../../runtime/crash-point.ts'
 import type { ActorContext, RunningActor } from '../../../runtime/thread/actor.ts'
 import { openStorage, type ProcessFacts } from '../../../storage/access.ts'
 import { Consumer, type AttemptResult } from '../../../storage/exchange/consumer.ts'
-import { outcomeOfFailure, PermanentFailure } from '../../../storage/exchange/retry.ts'
+import { PermanentFailure } from '../../../storage/exchange/retry.ts'
 import { claimedBytes, openDelivered } from '../../../storage/payloads/delivered-payload.ts'
 import type { PayloadStore } from '../../../storage/payloads/store.ts'
 import type { ClaimedDelivery } from '../../../storage/sql/claim.ts'
+import { outcomeOfAnswered } from '../../http/answer-failure.ts'
 import { checkConnection, type ConnectionCheckRequest } from '../connection-check/check.ts'
 import { as2Facts, type As2Facts } from '../facts.ts'
 import { HttpClient, type Answer } from './http-client.ts'
@@ -136,7 +137,7 @@ class Sender {
       const failure = forged?.failure ?? failureOf(thrown)
       const outcome = signal.aborted
         ? ({ state: 'queued', error: STOPPED } as const)
-        : outcomeOfFailure(failure, delivery.attempts, settings, Math.random())
+        : outcomeOfAnswered(failure, delivery.attempts, settings, Math.random())
       return attemptWithoutReceipt({ outcome, forged, attempts: delivery.attempts, isAsync, facts: facts() })
     }
   }

@@ -78,7 +78,10 @@ export function receiptFor(messageId: string, failure: string | null = null): Ju
   return {
     messageId,
     module: 'as2',
-    facts: { state: failure === null ? 'received' : 'refused' },
+    facts: {
+      state: failure === null ? 'received' : 'refused',
+      disposition: failure === null ? 'processed' : 'processed/error',
+    },
     failure,
     line: { kind: failure === null ? 'mdn_received' : 'mdn_refused', text: failure ?? 'processed' },
     stage: null,

@@ -135,6 +135,39 @@ t.test('a receipt of what was sent before counts no more when it is delivered ag
   t.equal((await findMessage(pool, messageId))?.status, 'Delivered')
 })
 
+t.test('what a receipt said stays while a message is delivered again, and after it', async (t) => {
+  const pool = await site(t)
+  const delivery = await claimed(pool)
+  await expect(pool, delivery)
+  await settle(pool, [settlementOf(delivery, AWAITING)])
+  const { message_id: messageId, id } = delivery
+  const stage = journaled('receipt', Buffer.from('as it travelled'))
+  await takeReceipt(pool, { ...receiptFor(messageId, 'refused'), stage })
+  const genuine = await findMessage(pool, messageId)
+  t.match(genuine?.protocols, { as2: { receipt: { state: 'refused', disposition: 'processed/error' } } })
+  const forged = { as2: { receipt: { state: 'refused', disposition: null }, mic: 'another' } }
+  for (const isAnnounced of [true, false]) {
+    await redeliver(pool, { messageId, deliveryId: String(id) }, 'somebody')
+    const again = await claimed(pool)
+    if (isAnnounced) t.equal(await expect(pool, again), 'awaited')
+    const failure = settlementOf(again, { state: 'failed', error: 'forged' })
+    const bytes = journaled('receipt', Buffer.from('forged'))
+    await settle(pool, [{ ...failure, protocols: isAnnounced ? null : forged, stage: bytes }])
+    const after = await findMessage(pool, messageId)
+    t.same(after?.payloads['receipt'], genuine?.payloads['receipt'])
+    t.match(after?.protocols, genuine?.protocols)
+    const { rows } = await pool.query<{ bytes: Buffer }>(
+      `select bytes from journal where message_id = $1 and stage = 'receipt'`,
+      [messageId],
+    )
+    t.equal(rows[0]?.bytes.toString(), 'as it travelled')
+  }
+  t.match((await findMessage(pool, messageId))?.protocols, { as2: { mic: 'another' } }, 'the others are new')
+  t.equal((await takeReceipt(pool, receiptFor(messageId)))?.effect, 'late', 'none came since it was sent')
+  t.match(await stateOf(pool, messageId), { as2: { receipt: { state: 'received' } } })
+  t.equal((await takeReceipt(pool, receiptFor(messageId, 'refused')))?.effect, 'repeated')
+})
+
 t.test('what was not sent waits for no receipt', async (t) => {
   const { pool } = await createTestDatabase(t)
   await routesTo(pool, 'a', 'b')
@@ -195,6 +228,12 @@ t.test('what has failed for good waits for no receipt, and a later one is told',
   t.match(await stateOf(pool, delivery.message_id), { as2: { receipt: { state: 'overdue', at: /^\d{4}-/ } } })
   t.match(await takeReceipt(pool, receiptFor(delivery.message_id)), { effect: 'late' })
   t.match(await stateOf(pool, delivery.message_id), { as2: { receipt: { state: 'received' } } })
+  const lines = (await findMessage(pool, delivery.message_id))?.history ?? []
+  t.match(
+    lines.filter(({ kind }) => kind === 'mdn_received'),
+    [{ text: 'processed (no delivery waited for it)' }],
+    'no deadline was missed',
+  )
 })
 
 t.test('as long as another delivery may bring it, the receipt is waited for', async (t) => {

@@ -5,14 +5,14 @@
 import { createHash } from 'node:crypto'
 import type { Hash } from 'node:crypto'
 import { DIGESTS } from '../algorithms.ts'
-import type { DigestName } from '../algorithms.ts'
+import type { DigestName, SigningDigest } from '../algorithms.ts'
 import { Base64Encoder } from '../base64.ts'
 import { COMPRESSED_DATA } from '../cms/compressed-data.ts'
 import { deflateStream } from '../cms/deflate.ts'
 import { startEnvelope } from '../cms/enveloped-data.ts'
 import type { SealedEnvelope } from '../cms/enveloped-data.ts'
 import { wrapOctetStream } from '../cms/octets.ts'
-import { checkOutgoing, furtherDigests, receiptDigest, signingOf, transportHeaders } from '../compose.ts'
+import { checkOutgoing, receiptDigest, signingOf, transportHeaders } from '../compose.ts'
 import type { OutgoingFacts } from '../outgoing.ts'
 import type { HeaderList } from '../../../../runtime/mime/headers.ts'
 import { contentEncoding, contentHeaders, micRule, smimeHeaders } from '../layers.ts'
@@ -35,11 +35,8 @@ export interface OutgoingStream extends OutgoingFacts {
   readonly content: Chunks
   /** Whether nobody else holds its chunks, so that their memory may be given back as soon as they have passed. */
   readonly disposable?: boolean
-  /**
-   * Whether a signed message gets its further MICs, too. Over a large one each more digest takes time, and few products
-   * use another than the signature's.
-   */
-  readonly furtherOfSigned?: boolean
+  /** As in memory. Over a large message each more digest takes time. */
+  readonly further?: readonly SigningDigest[]
 }
 
 /** What the receipt of a message must show; see ComposedMessage. */
@@ -130,8 +127,7 @@ class Digests {
       alternative: alternative ? createHash(DIGESTS[algorithm].node) : null,
     })
     this.#first = running(receiptDigest(outgoing))
-    const hasFurther = outgoing.signature === null || outgoing.furtherOfSigned === true
-    this.#further = hasFurther ? furtherDigests(outgoing).map(running) : []
+    this.#further = (outgoing.further ?? []).map(running)
   }
 
   get mics(): Mics | null {

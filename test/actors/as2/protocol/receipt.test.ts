@@ -42,7 +42,8 @@ t.test('A signed receipt says what happened to which message', async (t) => {
   )
   t.same(await readReceipt({ headers, body, signers }), {
     signed: true,
-    signer: partner.certificate,
+    signer: { certificate: partner.certificate, certificates: [partner.certificate] },
+    unverified: false,
     disposition: PROCESSED,
     dispositionText: 'automatic-action/MDN-sent-automatically; processed',
     originalMessageId: '<1@sender>',
@@ -116,7 +117,7 @@ t.test('A receipt within its signature is read as one beside it', async (t) => {
       t.equal(claimedMessageId(each, sent), '<1@sender>')
       t.match(await readReceipt({ headers: each, body: sent, signers }), {
         signed: true,
-        signer: partner.certificate,
+        signer: { certificate: partner.certificate },
         disposition: PROCESSED,
         originalMessageId: '<1@sender>',
         mic: SIGNED.mic,

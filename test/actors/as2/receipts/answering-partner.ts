@@ -26,6 +26,8 @@ export interface Answering {
    * request for a receipt had these, or none.
    */
   readonly send: (answer: Behaviour, options?: string | null) => Promise<Ended>
+  /** Delivers a message again, which the partner answers so. */
+  readonly sendAgain: (message: ExchangedMessage, answer: Behaviour) => Promise<Ended>
   /** A signed receipt of Globex, line by line as a partner's product writes it. */
   readonly receipt: (wishes?: Wishes) => Behaviour
 }
@@ -48,7 +50,8 @@ export interface Wishes {
   /** The whole field, or none. */
   readonly mic?: (of: Mic, message: Arrived) => string | null
   readonly status?: number
-  readonly originalId?: string
+  /** Null: it names no message. */
+  readonly originalId?: string | null
   /** Null: it is not signed. */
   readonly signer?: TestCertificate | null
   /** Whether it stands within its signature, and not beside it. */
@@ -98,7 +101,16 @@ export async function startAnswering(t: Test): Promise<Answering> {
     send: async (answer, options) => {
       behaviour = answer
       optionsTaken = options
-      return ended(waybill, loop.globex.partner)
+      const path = `/as2/remote-profiles/${loop.globex.partner}/test-message`
+      const wishes = { sender: 'once', organization: 'acme' }
+      const { message_id } = await waybill.request<{ message_id: string }>('POST', path, wishes)
+      return ended(waybill, message_id)
+    },
+    sendAgain: async ({ id, deliveries }, answer) => {
+      behaviour = answer
+      optionsTaken = undefined
+      await waybill.request('POST', `/messages/${id}/deliveries/${deliveries[0]?.id}/redeliver`)
+      return ended(waybill, id)
     },
     receipt: (wishes = {}) => receipt({ signer: loop.globex.keys, ...wishes }),
   }
@@ -111,13 +123,10 @@ function withOptions(headers: [string, string][], options: string | null): [stri
   return options === null ? others : [...others, [OPTIONS, options]]
 }
 
-async function ended(waybill: Waybill, partner: number): Promise<Ended> {
-  const path = `/as2/remote-profiles/${partner}/test-message`
-  const wishes = { sender: 'once', organization: 'acme' }
-  const { message_id } = await waybill.request<{ message_id: string }>('POST', path, wishes)
+async function ended(waybill: Waybill, id: string): Promise<Ended> {
   let message: ExchangedMessage | undefined
   await until(async () => {
-    message = await waybill.request<ExchangedMessage>('GET', `/messages/${message_id}`)
+    message = await waybill.request<ExchangedMessage>('GET', `/messages/${id}`)
     return ['delivered', 'failed'].includes(message.deliveries[0]?.state ?? '')
   })
   const [delivery] = message?.deliveries ?? []
@@ -134,12 +143,13 @@ function receipt(wishes: Wishes & { readonly signer: TestCertificate | null }): 
   const { disposition = `${MODE}; processed`, status = 200, write = wellFormed } = wishes
   return async (message, response) => {
     const value = wishes.mic === undefined ? formatMic(message.mic) : wishes.mic(message.mic, message)
+    const { originalId = message.messageId } = wishes
     const report = [
       '--r',
       'Content-Type: message/disposition-notification',
       '',
       'Final-Recipient: rfc822; somebody',
-      `Original-Message-ID: ${wishes.originalId ?? message.messageId}`,
+      ...(originalId === null ? [] : [`Original-Message-ID: ${originalId}`]),
       `Disposition: ${disposition}`,
       ...(value === null ? [] : [`Received-content-MIC: ${value}`]),
       '--r--',

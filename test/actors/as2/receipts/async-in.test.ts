@@ -245,17 +245,30 @@ void t.test('a receipt may give the message back, and one over 1 MiB is told as 
   }
 })
 
-void t.test('a right SHA-1 MIC counts where the message asked unsigned for SHA-256', async (t) => {
+void t.test('a signed receipt counts as an unsigned one where there is no certificate for it', async (t) => {
+  await change({ receipt_signed: false, encryption_algorithm: 'None', partner_certificate_id: null })
+  const { message, arrived } = await sent('no certificate.edi')
+  t.equal((await post(wantedAt(arrived), await receiptOf(arrived, loop.globex.keys))).status, 200)
+  const delivered = await present(message)
+  t.match(delivered, { status: 'Delivered', protocols: { as2: { receipt: { signed: false } } } })
+  t.match(receiptLines(delivered), [/; processed \(read as unsigned: the profile has no certificate/])
+  const certificate = { partner_certificate_id: loop.globex.certificate }
+  await change({ ...certificate, receipt_signed: true, encryption_algorithm: 'AES256-CBC' })
+})
+
+void t.test('a right MIC in any SHA counts where the message asked unsigned for SHA-256', async (t) => {
   const unsigned = { signing_algorithm: 'None', encryption_algorithm: 'None', receipt_signed: false }
   const signed = { signing_algorithm: 'SHA256', encryption_algorithm: 'AES256-CBC', receipt_signed: true }
   await change({ ...unsigned, compression: 'None' })
-  for (const [content, status] of [
-    [null, 'Delivered'],
-    ['other', 'Error'],
+  for (const [algorithm, content, status] of [
+    ['SHA1', null, 'Delivered'],
+    ['SHA384', null, 'Delivered'],
+    ['SHA512', null, 'Delivered'],
+    ['SHA1', 'other', 'Error'],
   ] as const) {
-    const { message, arrived } = await sent(`unsigned, ${status}.edi`)
+    const { message, arrived } = await sent(`unsigned, ${algorithm}, ${status}.edi`)
     t.same(arrived.receiptRequest?.micAlgorithms, ['SHA256'])
-    const mic = micOf('SHA1', content === null ? arrived.content : Buffer.from(content))
+    const mic = micOf(algorithm, content === null ? arrived.content : Buffer.from(content))
     const receipt = await receiptOf(arrived, loop.globex.keys, { signature: null, mic })
     t.equal((await post(wantedAt(arrived), receipt)).status, 200)
     t.equal((await present(message)).status, status)

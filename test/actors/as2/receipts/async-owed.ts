@@ -33,10 +33,11 @@ export interface Owing {
   readonly untilSo: (message: ComposedMessage, isSo: (record: Message) => boolean) => Promise<Message>
 }
 
-export async function startOwing(t: Test): Promise<Owing> {
+/** @param env of the service, beside what it needs */
+export async function startOwing(t: Test, env: WaybillOptions['env'] = {}): Promise<Owing> {
   const { url, pool } = await createTestDatabase(t)
   const directory = await temporaryDirectory(t)
-  const node = { directory, env: { DATABASE_URL: url } }
+  const node = { directory, env: { ...env, DATABASE_URL: url } }
   const waybill = await Waybill.start(node)
   t.teardown(() => waybill.stop())
   const loop = await setUpLoop(waybill, { directory })

@@ -3,7 +3,7 @@ import type { Disposition } from '../../../../actors/as2/protocol/disposition.ts
 import type { OutgoingReceipt } from '../../../../actors/as2/protocol/receipt.ts'
 import { passTime } from '../../../storage/exchange/fixture.ts'
 import { post, receiptOf, wantedAt, type AsyncPartner } from '../../../support/async-partner.ts'
-import { hasFailed, isDelivered, receiptLines, startSite, waits } from './async-site.ts'
+import { hasFailed, isDelivered, receiptLines, startSite, waits, type Message } from './async-site.ts'
 
 t.setTimeout(300_000)
 
@@ -23,9 +23,10 @@ function receiptFirst(
 }
 
 const ANSWERS: Readonly<Record<string, AsyncPartner['onMessage']>> = {
+  // The first of all: over a kept connection that ends so the message would be sent again at once.
+  'an end of the connection': async (_, response) => void response.destroy(),
   'status 200': async (_, response) => void response.end(),
   'status 500': async (_, response) => void response.writeHead(500).end(),
-  'an end of the connection': async (_, response) => void response.destroy(),
 }
 
 for (const [name, answer] of Object.entries(ANSWERS)) {
@@ -73,11 +74,12 @@ void t.test(
 void t.test('a message that is delivered again waits for its receipt again', async (t) => {
   globex.onMessage = receiptFirst(async (_, response) => void response.end(), { disposition: NEGATIVE })
   const { id } = await send('twice.edi', hasFailed)
-  const failed = await waybill.request<{ deliveries: { id: number }[] }>('GET', `/messages/${id}`)
+  const failed = await waybill.request<Message>('GET', `/messages/${id}`)
+  t.match(failed.protocols.as2?.receipt, { state: 'refused', disposition: /unsupported format/ })
   globex.onMessage = async (_, response) => void response.end()
   await waybill.request('POST', `/messages/${id}/deliveries/${failed.deliveries[0]?.id}/redeliver`)
   const message = await untilSo(id, waits)
-  t.match(message.protocols.as2?.receipt, { state: 'pending', disposition: null })
+  t.same(message.protocols.as2?.receipt, failed.protocols.as2?.receipt, 'what it said before stays so long')
   const arrived = globex.messages.at(-1)
   if (arrived === undefined) throw new Error('It did not arrive')
   await post(wantedAt(arrived), await receiptOf(arrived, loop.globex.keys))
@@ -120,6 +122,17 @@ void t.test(
     await change({ receipt_timeout_hours: 24 })
   },
 )
+
+void t.test('a receipt that comes after a refusal by HTTP status has missed no deadline', async (t) => {
+  globex.onMessage = async (_, response) => void response.writeHead(400).end()
+  const { id } = await send('refused.edi', hasFailed)
+  const arrived = globex.messages.at(-1)
+  if (arrived === undefined) throw new Error('It did not arrive')
+  t.equal((await post(wantedAt(arrived), await receiptOf(arrived, loop.globex.keys))).status, 200)
+  const told = await untilSo(id, hasFailed)
+  t.match(receiptLines(told), [/^mdn_received: .*; processed \(no delivery waited for it\)$/])
+  t.match(told.protocols.as2?.receipt, { state: 'received', mic_matches: true })
+})
 
 void t.test('one receipt acknowledges every delivery of the message that waits for it', async (t) => {
   const retry = { retry_initial_seconds: 1, retry_max_seconds: 2 }

@@ -1,4 +1,5 @@
 import t from 'tap'
+import type { DigestName } from '../../../../actors/as2/protocol/algorithms.ts'
 import { formatMic, micOf, type Mic } from '../../../../actors/as2/protocol/mic.ts'
 import { splitMultipart } from '../../../../actors/as2/protocol/mime.ts'
 import { HeaderFields } from '../../../../runtime/mime/headers.ts'
@@ -161,23 +162,33 @@ for (const [name, layers] of Object.entries(LAYERS)) {
   )
 }
 
-void t.test('a right SHA-1 MIC over the signed part confirms a message signed with SHA-256', async (t) => {
-  await acme.profile('globex', { encryption_algorithm: 'None' })
-  const overPart = (algorithm: 'SHA1' | 'SHA256' | 'SHA512') => (_: Mic, message: Arrived) => {
-    const [part] = splitMultipart(
-      new HeaderFields(message.headers).get('content-type') ?? '',
-      message.body,
-      2,
-    )
-    return formatMic(micOf(algorithm, part ?? Buffer.alloc(0)))
-  }
-  for (const algorithm of ['SHA1', 'SHA256'] as const) {
-    const { state, message } = await send(receipt({ mic: overPart(algorithm) }))
-    t.equal(state, 'delivered', algorithm)
-    t.match(message.protocols.as2, { mic_algorithm: 'SHA256', receipt: { mic_matches: true } })
-  }
-  await acme.profile('globex', AS_BEFORE)
-})
+void t.test(
+  'a right MIC in any SHA over the signed part confirms a message signed with SHA-256',
+  async (t) => {
+    await acme.profile('globex', { encryption_algorithm: 'None' })
+    const overPart = (algorithm: DigestName) => (_: Mic, message: Arrived) => {
+      const [part] = splitMultipart(
+        new HeaderFields(message.headers).get('content-type') ?? '',
+        message.body,
+        2,
+      )
+      return formatMic(micOf(algorithm, part ?? Buffer.alloc(0)))
+    }
+    for (const receipt_mode of ['Sync', 'Async']) {
+      await acme.profile('globex', { receipt_mode })
+      for (const algorithm of ['SHA1', 'SHA256', 'SHA384', 'SHA512'] as const) {
+        const { state, message } = await send(receipt({ mic: overPart(algorithm) }))
+        t.equal(state, 'delivered', algorithm)
+        t.match(message.protocols.as2, { mic_algorithm: 'SHA256', receipt: { mic_matches: true } })
+      }
+      const { state, error } = await send(receipt({ mic: overPart('MD5') }))
+      t.equal(state, 'failed')
+      t.equal(error, 'The MIC of the receipt is in MD5, a digest in which none counts')
+    }
+    await acme.profile('globex', { receipt_mode: 'Sync' })
+    await acme.profile('globex', AS_BEFORE)
+  },
+)
 
 void t.test('a receipt within its signature is read as one beside it', async (t) => {
   const opaque = (signer = loop.globex.keys): Behaviour => receipt({ signer, isOpaque: true })
@@ -189,6 +200,33 @@ void t.test('a receipt within its signature is read as one beside it', async (t)
   t.equal(forged.state, 'failed')
   t.match(forged.error, /the signature is not of any certificate that is known for the partner/)
 })
+
+void t.test(
+  'where no signature was asked for, and there is nothing to verify one with, none counts',
+  async (t) => {
+    const profile = { receipt_signed: false, encryption_algorithm: 'None' }
+    await acme.profile('globex', { ...profile, partner_certificate_id: null })
+    const disposition = `${MODE}; processed/error: decryption-failed`
+    for (const isOpaque of [false, true]) {
+      const { state, error, message } = await send(receipt({ isOpaque }))
+      t.equal(state, 'delivered', error)
+      t.match(message.protocols.as2?.receipt, { state: 'received', signed: false, mic_matches: true })
+      const lines = message.history.filter(({ kind }) => kind === 'mdn_received')
+      t.match(lines, [{ text: /; processed \(read as unsigned: the profile has no certificate to verify/ }])
+      t.match(await send(receipt({ isOpaque, disposition })), {
+        state: 'failed',
+        error: /decryption-failed$/,
+      })
+      t.match(await send(receipt({ isOpaque, originalId: '<other@acme>' })), { error: /for another message/ })
+    }
+    await acme.profile('globex', { partner_certificate_id: loop.globex.certificate })
+    t.match(await send(receipt({ signer: loop.acme.keys })), {
+      state: 'failed',
+      error: /not of any certificate/,
+    })
+    await acme.profile('globex', AS_BEFORE)
+  },
+)
 
 void t.test('a negative receipt is heard also where none was asked for', async (t) => {
   await acme.profile('globex', { receipt_mode: 'None' })

@@ -37,6 +37,8 @@ const FORGED: Readonly<Record<string, readonly [Wishes, RegExp]>> = {
   'signed by a stranger': [{ signer: stranger }, /not of any certificate that is known/],
   'signed by ourselves': [{ signer: loop.acme.keys }, /not of any certificate that is known/],
   'of another message': [{ originalId: '<other@acme>' }, /for another message/],
+  'that is unsigned': [{ signer: null }, /not signed, as was asked for/],
+  'that is unsigned and of no message': [{ signer: null, originalId: null }, /not signed, as was asked for/],
 }
 
 for (const [name, [wishes, reason]] of Object.entries(FORGED)) {
@@ -53,11 +55,35 @@ for (const [name, [wishes, reason]] of Object.entries(FORGED)) {
       const lines = message.history.filter(({ kind }) => kind.startsWith('mdn_'))
       t.match(lines, [{ kind: 'mdn_refused', text: /^A receipt was refused and changes nothing: / }])
       t.match(lines[0]?.text, reason)
+      const claim = `. Without proof it says: ${disposition}`
+      for (const told of [error, lines[0]?.text ?? ''])
+        t.equal(told.endsWith(claim), disposition !== `${MODE}; processed`, told)
       const kept = await acme.stage(message, 'receipt')
       t.match(String(kept), /Disposition: automatic-action/, 'it is kept as it travelled')
     }
   })
 }
+
+void t.test('of a receipt that names no message, only a refusal by the partner itself counts', async (t) => {
+  for (const receipt_mode of ['Sync', 'Async']) {
+    await acme.profile('globex', { receipt_mode })
+    const disposition = `${MODE}; processed/error: unknown-trading-partner`
+    for (const originalId of [null, '']) {
+      const refusal = await send(receipt({ originalId, disposition, mic: () => null }))
+      t.equal(refusal.error, `The partner refused the message: ${disposition}`)
+      t.match(refusal.message.protocols.as2?.receipt, { state: 'refused', disposition })
+      const { state, error } = await send(receipt({ originalId }))
+      t.equal(state, 'failed')
+      t.equal(error, 'The receipt names no message')
+    }
+  }
+  await acme.profile('globex', { receipt_mode: 'Sync', receipt_signed: false })
+  const disposition = `${MODE}; processed/error: x`
+  const { message, error } = await send(receipt({ signer: null, originalId: null, disposition }))
+  t.equal(error, `The receipt names no message. Without proof it says: ${disposition}`)
+  t.match(message.protocols.as2?.receipt, { disposition: null })
+  await acme.profile('globex', { receipt_signed: true })
+})
 
 void t.test('without a receipt that was asked for, the status alone decides', async (t) => {
   await acme.profile('globex', { receipt_mode: 'None' })
@@ -95,5 +121,9 @@ void t.test('a forged receipt that answers a message of asynchronous receipts is
   t.match(message.protocols.as2?.receipt, { state: 'overdue' })
   const lines = message.history.filter(({ kind }) => kind.startsWith('mdn_'))
   t.match(lines, [{ kind: 'mdn_refused', text: /not of any certificate that is known/ }])
+  const disposition = `${MODE}; processed/error: unknown-trading-partner`
+  const unsigned = await send(receipt({ signer: null, disposition, mic: () => null }))
+  t.match(unsigned.error, /not signed, as was asked for\. Without proof it says: .*unknown-trading-partner$/)
+  t.match(String(await acme.stage(unsigned.message, 'receipt')), disposition, 'it is kept as it travelled')
   await acme.profile('globex', { receipt_mode: 'Sync' })
 })
