@@ -367,7 +367,9 @@ function superviseInstances(running: AsyncDisposableStack, parts: SupervisionPar
     process: facts,
     loadSpec: async (type, name) => {
       const instance = await namingOutages(records.plugins.instance(type, name))
-      return instance === null ? null : { ...identityOf(instance, types), settings: instance.settings }
+      if (instance === null) return null
+      const { generation, settings } = instance
+      return { ...identityOf(instance, types), generation, settings }
     },
     onAlert: (alert) => {
       log.error(alert, 'a plugin instance has failed')

@@ -13,8 +13,6 @@ import type { NotificationWebhookSettings } from './settings.ts'
 const CONNECT_TIMEOUT_MS = 30_000
 /** Of chat services. While one is waited for, no other alert is posted. */
 const RESPONSE_TIMEOUT_MS = 60_000
-/** A post is over by then, and settled unless the database is away. */
-export const LONGEST_POST_SECONDS = (CONNECT_TIMEOUT_MS + RESPONSE_TIMEOUT_MS) / 1000 + 30
 /** A server that asks for more will be asked again before. */
 const LONGEST_ASKED_SECONDS = 86_400
 
@@ -64,7 +62,7 @@ export class Posting {
       contentType: 'application/json',
     })
     const webhook = await webhookHeaders({
-      id: String(claimed.id),
+      id: claimed.webhookId,
       now: clock.now(),
       signingSecret: settings.signing_secret,
       body: async () => inOnePiece(body),

@@ -7,6 +7,7 @@ import type { ProcessFacts } from '../../storage/access.ts'
 import { addressDigest } from '../../storage/alerts/address.ts'
 import {
   claimPost,
+  renewPost,
   settlePost,
   takeBackPosts,
   wakeRepeats,
@@ -15,7 +16,7 @@ import {
 } from '../../storage/alerts/outbox.ts'
 import { openPool } from '../../storage/postgres/pool.ts'
 import { HttpClient } from '../http/client.ts'
-import { LONGEST_POST_SECONDS, Posting } from './posting.ts'
+import { Posting } from './posting.ts'
 import type { NotificationWebhookSettings } from './settings.ts'
 
 /** A post under way when the instance stops may end so long; then it is cut off, and made again by the next start. */
@@ -23,6 +24,10 @@ const STOP_GRACE_MS = 20_000
 /** So often it is looked whether there is something to post: an alert is told within two seconds. */
 const IDLE_MS = 1_000
 const SHORTEST_PAUSE_MS = 50
+/** A node that dies while it posts holds the notifier up for so long on the others. */
+const LEASE_SECONDS = 20
+/** Exchange time may go on by 15 seconds at once, after an outage of the database: this leaves time to renew it then. */
+const RENEWAL_MS = 2_000
 /** How long after a failure of the database the next try waits. */
 const DATABASE_PAUSE_MS = 1_000
 
@@ -87,19 +92,20 @@ class Notifier {
 
   /** Makes one post, if there is one to be made. Answers how long to wait for the next look. */
   async round(): Promise<number> {
-    const { context, pool, posting } = this.#options
+    const { context, pool } = this.#options
     await this.#takeBack()
     const { post, lookAgainSeconds } = await claimPost(pool, {
       instance: context.name,
+      generation: context.generation,
       format: context.settings.format,
       address: this.#address,
       owner: this.#owner,
-      leaseSeconds: LONGEST_POST_SECONDS,
+      leaseSeconds: LEASE_SECONDS,
       cooldownSeconds: context.settings.cooldown_minutes * 60,
       groupSeconds: context.settings.group_seconds,
     })
     if (post === null) return pauseMs(lookAgainSeconds)
-    const outcome = await posting.post(post)
+    const outcome = await this.#post(post)
     crashPoint('notification.posted')
     await this.#settle(post, outcome)
     return 0
@@ -113,6 +119,30 @@ class Notifier {
     await wakeRepeats(pool, context.name)
     this.#hasTakenBack = true
     if (posts > 0) context.log.warn({ posts }, 'took back what a predecessor left')
+  }
+
+  async #post(post: ClaimedPost): Promise<PostOutcome> {
+    const over = new AbortController()
+    const holding = this.#hold(post, over.signal)
+    try {
+      return await this.#options.posting.post(post)
+    } finally {
+      over.abort()
+      await holding
+    }
+  }
+
+  /** Renews the claim while the webhook lets us wait. Whether it was lost meanwhile is told by the settlement. */
+  async #hold(post: ClaimedPost, over: AbortSignal): Promise<void> {
+    const { context, pool } = this.#options
+    const { log, clock } = context
+    for (;;) {
+      await clock.sleep(RENEWAL_MS, over).catch(() => undefined)
+      if (over.aborted) return
+      await renewPost(pool, post, LEASE_SECONDS).catch((error: unknown) =>
+        log.debug({ notification: post.id, err: error }, 'cannot renew the claim of the post'),
+      )
+    }
   }
 
   /** The outcome is known and only the database is missing: keeps trying; the fencing number guards a late success. */

@@ -54,7 +54,11 @@ const post = {
 
 export const notification = z
   .object({
-    id: z.int().describe('The row. A post carries it as `webhook-id`, the same in each repeat.'),
+    id: z
+      .int()
+      .describe(
+        'The row. The `webhook-id` of its post begins with it: `<id>-<UUID>`, the same in each repeat.',
+      ),
     alert_id: z.int().describe('The alert; rows of other notifiers have the same.'),
     alert_time: timestamp.describe('When the alert was raised.'),
     severity: severity.describe('How bad it is.').meta({ examples: ['critical'] }),

@@ -10,6 +10,8 @@ export interface Birth {
   readonly type: string
   readonly name: string
   readonly node: string
+  /** Of the configuration that `settings` are from. */
+  readonly generation: string
   /** URL of the actor's file. */
   readonly actor: string
   readonly settings: unknown

@@ -37,6 +37,8 @@ export class Instance {
   readonly type: string
   readonly name: string
   role: PluginRole
+  /** Of the configuration that is listed, or that it was started with since. */
+  generation: string
   readonly #surroundings: Surroundings
   readonly #log: Log
   #machine
@@ -47,10 +49,11 @@ export class Instance {
   /** Why it takes nothing in by its own word. */
   #condition: string | null = null
 
-  constructor({ type, name, role }: InstanceIdentity, surroundings: Surroundings) {
+  constructor({ type, name, role, generation }: InstanceIdentity, surroundings: Surroundings) {
     this.type = type
     this.name = name
     this.role = role
+    this.generation = generation
     this.#surroundings = surroundings
     this.#log = surroundings.log.child({ type, name })
     this.#machine = newMachine(surroundings.clock.now())
@@ -164,6 +167,7 @@ export class Instance {
       if (this.#machine.run !== run || state.status !== 'starting') return
       if (spec === null) throw new Error('The instance is not configured, or not enabled')
       this.#thread = this.#newThread(run, spec)
+      this.generation = spec.generation
     } catch (error) {
       const isOutage = error instanceof WaybillError && error.code === 'DATABASE_UNAVAILABLE'
       if (isOutage) this.#log.warn({ reason: reasonOf(error.cause) }, 'the settings cannot be read now')
@@ -178,6 +182,7 @@ export class Instance {
         type: this.type,
         name: this.name,
         node,
+        generation: spec.generation,
         actor: spec.actor.href,
         settings: spec.settings,
         process,

@@ -7,6 +7,8 @@ export interface InstanceIdentity {
   /** Unique among all types. */
   readonly name: string
   readonly role: PluginRole
+  /** Another one whenever the instance was disabled, or deleted and saved anew: then what runs is not what is saved. */
+  readonly generation: string
 }
 
 /** What it must know to start one. */

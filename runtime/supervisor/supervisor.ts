@@ -35,7 +35,8 @@ type ShutdownLimits = { -readonly [Name in 'stopLimitMs' | 'endLimitMs']: Superv
 /** Runs the plugin instances of this process, each in a thread of its own. */
 export class Supervisor {
   readonly #instances = new Map<string, Instance>()
-  readonly #leaving = new Set<Instance>()
+  /** Those that are to be listed no longer once they have stopped, with what is listed instead. */
+  readonly #leaving = new Map<Instance, InstanceIdentity | null>()
   readonly #listeners = new Set<(instance: ServiceInstance) => void>()
   readonly #announcedListeners = new Set<(target: string) => void>()
   readonly #surroundings
@@ -95,27 +96,31 @@ export class Supervisor {
     return () => this.#listeners.delete(listener)
   }
 
-  /** Lists a saved and enabled instance, `stopped`. One that is listed stays as it is. */
+  /**
+   * Lists a saved and enabled instance, `stopped`. One that is listed stays as it is, unless it is of another generation:
+   * that one is stopped, and listed until then.
+   */
   configure(identity: InstanceIdentity): void {
     const key = keyOf(identity.type, identity.name)
     const known = this.#instances.get(key)
     if (known === undefined) this.#instances.set(key, new Instance(identity, this.#surroundings))
-    else {
+    else if (known.generation === identity.generation) {
       known.role = identity.role
       this.#leaving.delete(known)
-    }
+    } else void this.#replace(known, identity)
+  }
+
+  /** Which generation of the instance is listed; null when it is not. */
+  generationOf(type: string, name: string): string | null {
+    const instance = this.#instances.get(keyOf(type, name))
+    return instance === undefined || this.#leaving.get(instance) === null ? null : instance.generation
   }
 
   /** Stops the instance and lists it no longer; of one that is not listed there is nothing to do. */
   async remove(type: string, name: string): Promise<void> {
-    const key = keyOf(type, name)
-    const instance = this.#instances.get(key)
+    const instance = this.#instances.get(keyOf(type, name))
     if (instance === undefined) return
-    this.#leaving.add(instance)
-    instance.tell({ kind: 'stop' })
-    await instance.settled()
-    // Configured again meanwhile: it stays.
-    if (this.#leaving.delete(instance)) this.#instances.delete(key)
+    await this.#replace(instance, null)
   }
 
   /**
@@ -195,6 +200,19 @@ export class Supervisor {
     await Promise.all(instances.map((instance) => instance.settled()))
   }
 
+  /** Stops the instance; then it is listed no longer, or this one instead, unless it was configured again meanwhile. */
+  async #replace(instance: Instance, successor: InstanceIdentity | null): Promise<void> {
+    this.#leaving.set(instance, successor)
+    instance.tell({ kind: 'stop' })
+    await instance.settled()
+    const next = this.#leaving.get(instance)
+    if (next === undefined) return
+    this.#leaving.delete(instance)
+    const key = keyOf(instance.type, instance.name)
+    if (next === null) this.#instances.delete(key)
+    else this.#instances.set(key, new Instance(next, this.#surroundings))
+  }
+
   async #perform(action: InstanceAction, type: string, name: string): Promise<ServiceInstance> {
     const instance = this.#listed(type, name)
     const { status } = instance
@@ -211,7 +229,7 @@ export class Supervisor {
 
   #listed(type: string, name: string): Instance {
     const instance = this.#instances.get(keyOf(type, name))
-    if (instance === undefined || this.#leaving.has(instance)) {
+    if (instance === undefined || this.#leaving.get(instance) === null) {
       throw new WaybillError('NOT_FOUND', 'Service instance not found')
     }
     return instance

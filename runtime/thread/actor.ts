@@ -6,6 +6,8 @@ export interface ActorContext<Settings = unknown> {
   readonly type: string
   readonly name: string
   readonly node: string
+  /** Which of the configurations that had this name one after the other `settings` are from, and since which enabling. */
+  readonly generation: string
   /** Validated, secrets in clear. */
   readonly settings: Settings
   /** Facts that the composition root hands to every actor, such as the database URL. Opaque here. */

@@ -38,6 +38,7 @@ const context: ActorContext = {
   type: birth.type,
   name: birth.name,
   node: birth.node,
+  generation: birth.generation,
   settings: birth.settings,
   process: birth.process,
   log,

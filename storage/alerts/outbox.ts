@@ -15,6 +15,8 @@ export const MAX_LISTED = 20
 export interface PostRequest {
   /** The notifier. */
   readonly instance: string
+  /** Of the configuration with which it was started: with another one than the saved one it posts nothing. */
+  readonly generation: string
   /** What it posts: that with which it was started. */
   readonly format: string
   /** Where it posts, as `addressDigest` has it: alerts that were posted elsewhere begin no cooldown. */
@@ -31,6 +33,8 @@ export interface PostRequest {
 export interface ClaimedPost {
   /** The row that carries the post; it stays the same however often it is repeated. */
   readonly id: number
+  /** Names the post to its receiver, the same in each repeat and in no other database: the row's number, and a UUID. */
+  readonly webhookId: string
   readonly fencing: number
   /** 1 for the first. */
   readonly attempts: number
@@ -71,6 +75,7 @@ export type PostOutcome =
 
 interface ClaimRow {
   readonly id: number | null
+  readonly post_id: string
   readonly fencing: number
   readonly attempts: number
   readonly test: boolean
@@ -82,23 +87,34 @@ interface ClaimRow {
  * Claims what this notifier has to post next: a test, then a repeat that is due, then what has waited longest. What its
  * cooldown leaves out is settled on the way, and what has the key of an alert that waits for its repeat waits for the
  * outcome of that. While a post is under way anywhere there is nothing, and while the notifier rests nothing but tests.
+ * An owner makes one post at a time: who claims again gets what it has claimed already, as the answer must have been lost.
  */
 export async function claimPost(on: Queryable, request: PostRequest): Promise<PostClaim> {
-  const { instance, format, address, owner, leaseSeconds, cooldownSeconds, groupSeconds } = request
+  const { instance, generation, format, address, owner, leaseSeconds, cooldownSeconds, groupSeconds } =
+    request
   const [row] = await query<ClaimRow>(
     on,
-    'select * from claim_post($1, $2, $3, $4, $5, $6, $7, $8)',
-    [instance, format, address, owner, leaseSeconds, cooldownSeconds, groupSeconds, MAX_LISTED],
+    'select * from claim_post($1, $2, $3, $4, $5, $6, $7, $8, $9)',
+    [instance, generation, format, address, owner, leaseSeconds, cooldownSeconds, groupSeconds, MAX_LISTED],
     'claim-post',
   )
   if (row === undefined || row.id === null) return { post: null, lookAgainSeconds: row?.look_again ?? null }
   crashPoint('notification.claimed')
-  const { id, fencing, attempts, test, count } = row
+  const { id, post_id, fencing, attempts, test, count } = row
   const alerts = await query<Alert>(on, ALERTS_OF_POST, [id], 'alerts-of-post')
   const [worst] = alerts
   if (worst === undefined) throw new Error(`The notification ${id} has no alert`)
   return {
-    post: { id, fencing, attempts, test, severity: worst.severity, alerts, count },
+    post: {
+      id,
+      webhookId: `${id}-${post_id}`,
+      fencing,
+      attempts,
+      test,
+      severity: worst.severity,
+      alerts,
+      count,
+    },
     lookAgainSeconds: null,
   }
 }
@@ -110,6 +126,21 @@ select ${ALERT_COLUMNS} from (
   select n.place, n.alert_id from notification n where n.carrier_id = $1 and n.place is not null
 ) n join alert a on a.id = n.alert_id
 order by n.place`
+
+/** Holds the claim of a post that takes long for so many seconds from now on. False: it was lost. */
+export async function renewPost(
+  on: Queryable,
+  claimed: Pick<ClaimedPost, 'id' | 'fencing'>,
+  leaseSeconds: number,
+): Promise<boolean> {
+  const [row] = await query<{ held: boolean }>(
+    on,
+    'select renew_post($1, $2, $3) as held',
+    [claimed.id, claimed.fencing, leaseSeconds],
+    'renew-post',
+  )
+  return row?.held ?? false
+}
 
 /**
  * How a post ended. False: the claim was lost, and nothing is changed. A test is not repeated: its retry is a failure. When

@@ -51,6 +51,36 @@ begin
   return case when length(line) > most then left(line, most - 1) || '…' else line end;
 end $$;
 
+-- A name in so many characters: of a longer one its beginning and its end, as names of a kind begin alike.
+create function shortened(value text, most integer) returns text immutable parallel safe language sql
+return case when length(value) <= most then value else left(value, most / 2) || '…' || right(value, (most - 1) / 2) end;
+
+-- Names in so many characters altogether. The first one, a file's, gives way to the others down to 24; then the longest do.
+create function fitting(names text[], room integer) returns text[] immutable parallel safe language plpgsql as $$
+declare
+  fit    text[] := names;
+  rest   integer := room;
+  others integer := cardinality(names);
+  place  integer;
+begin
+  if length(array_to_string(names, '')) <= room then return names; end if;
+  fit[1] := shortened(names[1], greatest(24, room - length(array_to_string(names[2:], ''))));
+  -- From the shortest on: what it does not need of its share is for those that are longer.
+  for place in select n.place from unnest(fit) with ordinality n (name, place) order by length(n.name) loop
+    fit[place] := shortened(fit[place], rest / others);
+    rest := rest - length(fit[place]);
+    others := others - 1;
+  end loop;
+  return fit;
+end $$;
+
+-- What has happened, in 200 characters and no less than the whole sentence, however long the names in it are.
+create function sentence(template text, variadic names text[]) returns text stable parallel safe language plpgsql as $$
+begin
+  return format(template, variadic
+    fitting(names, 200 - length(format(template, variadic array_fill(''::text, array[cardinality(names)])))));
+end $$;
+
 create function severity_rank(severity text) returns integer immutable parallel safe language sql
 return coalesce(array_position(array['info', 'warning', 'critical'], severity), 2);`
 
@@ -76,9 +106,9 @@ begin
   values (happened_at, of_severity, of_code, about_kind, about_id, one_line(about_name, 300), one_line(in_short, 200),
     left(in_detail, 2000), left(of_code || '/' || repeats, 500), path)
   returning * into raised;
-  insert into notification (alert_id, alert_time, severity, code, dedupe_key, test, instance, format, raised_at)
+  insert into notification (alert_id, alert_time, severity, code, dedupe_key, test, instance, incarnation, format, raised_at)
   select raised.id, raised.alert_time, raised.severity, raised.code, raised.dedupe_key, false, p.name,
-    coalesce(p.settings ->> 'format', 'generic'), exchange_time()
+    p.incarnation, coalesce(p.settings ->> 'format', 'generic'), exchange_time()
   from notifiers_of(raised.severity, raised.code) p
   order by p.created_at, p.name;
 end $$;`
@@ -109,31 +139,32 @@ declare
   told    record;
   tried   integer;
   other   text;
-  file    text;
-  parties text;
+  named   text[];
   told_as text;
   short   text;
 begin
   select m.direction, m.source, m.from_party, m.to_party, m.file_name, m.size_bytes into told
   from message m where m.id = new.message_id;
   other := case told.direction when 'inbound' then told.from_party else told.to_party end;
-  file := coalesce(nullif(one_line(told.file_name, 60), ''), 'message ' || new.message_id);
-  parties := ' from ' || one_line(told.from_party, 32) || ' to ' || one_line(told.to_party, 32);
+  named := array[
+    coalesce(nullif(one_line(told.file_name, 255), ''), 'message ' || new.message_id), one_line(told.from_party, 128),
+    one_line(told.to_party, 128), one_line(new.target, 128)];
   if new.kind = 'status_changed' then
     told_as := 'message_refused';
-    short := one_line(told.source, 48) || ' has refused ' || file || parties;
+    named[4] := one_line(told.source, 128);
+    short := sentence('%4$s has refused %1$s from %2$s to %3$s', variadic named);
   else
     select d.attempts into tried from delivery d where d.id = new.delivery_id;
     case
     when new.new_state = 'stalled' then
       told_as := 'delivery_stalled';
-      short := 'The delivery of ' || file || parties || ' has stalled: ' || one_line(new.target, 48) || ' does not take it';
+      short := sentence('The delivery of %s from %s to %s has stalled: %s does not take it', variadic named);
     when new.old_state = 'awaiting_ack' and new.text = no_receipt_came() then
       told_as := 'receipt_overdue';
-      short := 'No receipt came in time for ' || file || parties || ', sent by ' || one_line(new.target, 48);
+      short := sentence('No receipt came in time for %s from %s to %s, sent by %s', variadic named);
     else
       told_as := 'delivery_failed';
-      short := 'The delivery of ' || file || parties || ' by ' || one_line(new.target, 48) || ' has failed';
+      short := sentence('The delivery of %s from %s to %s by %s has failed', variadic named);
     end case;
   end if;
   perform raise_alert(
@@ -171,7 +202,8 @@ begin
     select from alert where code = 'plugin_failed' and subject_id = of_type || ':' || of_name and alert_time = failed_at
   ) then return; end if;
   perform raise_alert('critical', 'plugin_failed', 'plugin', of_type || ':' || of_name, of_name,
-    'The plugin instance ' || one_line(of_name, 48) || ' (' || of_type || ') has failed on the node ' || one_line(on_node, 32)
+    'The plugin instance ' || shortened(of_name, 48) || ' (' || of_type || ') has failed on the node '
+      || shortened(one_line(on_node, 300), 32)
       || coalesce(': ' || nullif(one_line(reason, 200), ''), ''),
     concat_ws(e'\\n', 'Reason: ' || left(reason, 1200), 'Instance: ' || of_type || ' ' || of_name,
       'Node: ' || one_line(on_node, 100),
@@ -199,9 +231,9 @@ begin
     'test/' || notifier.type || ':' || of_name || '/' || gen_random_uuid(),
     '/api/v1/plugins/configs/' || notifier.type || '/' || of_name, true)
   returning * into raised;
-  insert into notification (alert_id, alert_time, severity, code, dedupe_key, test, instance, format, raised_at)
+  insert into notification (alert_id, alert_time, severity, code, dedupe_key, test, instance, incarnation, format, raised_at)
   values (raised.id, raised.alert_time, raised.severity, raised.code, raised.dedupe_key, true, of_name,
-    coalesce(notifier.settings ->> 'format', 'generic'), exchange_time())
+    notifier.incarnation, coalesce(notifier.settings ->> 'format', 'generic'), exchange_time())
   returning id into made;
   return made;
 end $$;`

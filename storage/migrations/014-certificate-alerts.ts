@@ -21,10 +21,10 @@ stable language sql as $$
     case when field.key ~ '^previous_' then 'as the previous certificate of the ' else '' end
       || u.named_by || ' (' || field.key || ')'
   from (
-    select 'AS2 profile of the organization ' || one_line(o.name, 60) as named_by, to_jsonb(l) as fields
+    select 'AS2 profile of the organization ' || one_line(o.name, 128) as named_by, to_jsonb(l) as fields
     from as2_local_profile l join organization o on o.id = l.local_organization_id
     union all
-    select 'AS2 profile of the partner ' || one_line(p.name, 60), to_jsonb(r)
+    select 'AS2 profile of the partner ' || one_line(p.name, 128), to_jsonb(r)
     from as2_remote_profile r join partner p on p.id = r.business_partner_id
     union all
     select 'plugin instance ' || c.name || ' (' || c.type || ')', c.settings from plugin_configuration c where c.enabled
@@ -97,7 +97,7 @@ begin
     insert into certificate_alert (certificate_id, days) values (told.id, told.days);
     called := coalesce(nullif(told.common_name, ''), '#' || told.id);
     perform raise_alert(told.severity, told.code, 'certificate', told.id::text, called,
-      'The certificate ' || one_line(called, 80) || case when told.is_previous then ', kept as a previous one,' else '' end
+      'The certificate ' || shortened(one_line(called, 300), 80) || case when told.is_previous then ', kept as a previous one,' else '' end
         || ' ' || expiry_in_words(told.days, told.not_after)
         || ' (' || to_char(told.not_after at time zone 'utc', 'YYYY-MM-DD HH24:MI') || ' UTC)',
       concat_ws(e'\\n',

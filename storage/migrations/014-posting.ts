@@ -26,9 +26,9 @@ end $$;`
 
 const NEXT = `
 -- The oldest alert that waits for its first post, other than those with the keys that are held. What the cooldown leaves out
--- before it is settled, as a batch: in a storm most are.
+-- before it is settled, as a batch: in a storm most are. What an event made for a former notifier of this name is ended.
 create function next_notification(
-  wanted text, held text[], to_address text, cools_time timestamptz, cools_date timestamptz
+  wanted text, configured bigint, held text[], to_address text, cools_time timestamptz, cools_date timestamptz
 ) returns notification language plpgsql as $$
 declare
   oldest notification;
@@ -37,13 +37,20 @@ begin
     select w.* into oldest from fresh_notification w
     where w.instance = wanted and w.dedupe_key not in (select unnest(held))
     order by w.raised_at, w.id limit 1;
-    exit when not found or cools_time is null;
+    exit when not found;
+    if oldest.incarnation <> configured then
+      update notification n set outcome = 'failed', last_error = 'The notifier was deleted'
+      where n.id = any (array(
+        select w.id from fresh_notification w where w.instance = wanted and w.incarnation <> configured));
+      continue;
+    end if;
+    exit when cools_time is null;
     exit when not is_cooling(wanted, oldest.dedupe_key, to_address, cools_time, cools_date);
     update notification n set outcome = 'suppressed_cooldown'
     where n.id = any (array(
       with waiting as materialized (
         select w.id, w.dedupe_key from fresh_notification w
-        where w.instance = wanted and (w.raised_at, w.id) >= (oldest.raised_at, oldest.id)
+        where w.instance = wanted and (w.raised_at, w.id) >= (oldest.raised_at, oldest.id) and w.incarnation = configured
         order by w.raised_at, w.id limit 1000
       )
       select w.id from (select distinct dedupe_key from waiting) k join waiting w using (dedupe_key)
@@ -65,6 +72,7 @@ create function group_notifications(
     from fresh_notification w
     where w.instance = oldest.instance and w.raised_at between oldest.raised_at and oldest.raised_at + lasts
       and w.created_at <= oldest.created_at + lasts and w.dedupe_key not in (select unnest(held))
+      and w.incarnation = oldest.incarnation
     order by w.raised_at, w.id limit 10000
   ), cooled as materialized (
     select k.dedupe_key from (select distinct f.dedupe_key from fresh f where cools_time is not null) k
@@ -92,7 +100,7 @@ const CHOICE = `
 -- The row to post next: a test, then a repeat that is due, then what is fresh; see \`claimPost\`. None: after how many
 -- seconds there may be one, null when nothing waits.
 create function choose_post(
-  wanted text, listed integer, to_address text, cooldown interval, groups interval, out chosen bigint,
+  wanted text, configured bigint, listed integer, to_address text, cooldown interval, groups interval, out chosen bigint,
   out look_again float8
 ) language plpgsql as $$
 declare
@@ -125,7 +133,7 @@ begin
   end if;
 
   if due_in is not null and (is_cooled or not is_grouped) then held := held_keys(wanted); end if;
-  oldest := next_notification(wanted, held, to_address, cools_time, cools_date);
+  oldest := next_notification(wanted, configured, held, to_address, cools_time, cools_date);
   look_again := due_in;
   if oldest.id is null then return; end if;
   if is_grouped then
@@ -141,36 +149,66 @@ end $$;`
 const CLAIM = `
 -- Claims the next post of a notifier. One decides at a time; each statement sees what those before have committed. The
 -- plans are kept, and the first may be made while the log is empty: they are to be those of a storm.
+--
+-- An instance that was started with a configuration which is not the saved one any more posts nothing. It makes one post at a
+-- time: what is in its hand already is a claim whose answer it never got, and is answered as it is. A claim that comes late,
+-- when its caller has long asked again, changes nothing that way.
 create function claim_post(
-  wanted text, of_format text, to_address text, by_owner text, lease_seconds float8, cooldown_seconds float8,
-  group_seconds float8, listed integer
-) returns table (id bigint, fencing bigint, attempts integer, test boolean, count integer, look_again float8)
-language plpgsql set enable_seqscan = off as $$
+  wanted text, of_generation uuid, of_format text, to_address text, by_owner text, lease_seconds float8,
+  cooldown_seconds float8, group_seconds float8, listed integer
+) returns table (
+  id bigint, post_id uuid, fencing bigint, attempts integer, test boolean, count integer, look_again float8
+) language plpgsql set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
-  the_time timestamptz;
-  choice   record;
+  the_time   timestamptz;
+  configured bigint;
+  in_hand    bigint;
+  choice     record;
 begin
   perform lock_notifications(wanted);
   the_time := exchange_time();
+  select p.incarnation into configured from plugin_configuration p
+  where p.name = wanted and p.generation = of_generation;
+  if not found then return; end if;
+
+  select b.id into in_hand from begun_notification b where b.instance = wanted and b.lease_owner = by_owner;
+  if found then
+    update notification n set lease_until = the_time + make_interval(secs => lease_seconds) where n.id = in_hand;
+    return query select n.id, n.post_id, n.fencing, n.attempts, n.test, n.alerts, null::float8
+    from notification n where n.id = in_hand;
+    return;
+  end if;
   perform release_posts(array(
     select b.id from begun_notification b where b.instance = wanted and b.lease_until <= the_time));
   if exists (select from begun_notification b where b.instance = wanted and b.lease_owner is not null) then
-    return query select null::bigint, null::bigint, null::integer, null::boolean, null::integer, 1::float8;
+    return query select null::bigint, null::uuid, null::bigint, null::integer, null::boolean, null::integer, 1::float8;
     return;
   end if;
-  select c.chosen, c.look_again into choice from choose_post(wanted, listed, to_address,
+
+  select c.chosen, c.look_again into choice from choose_post(wanted, configured, listed, to_address,
     make_interval(secs => cooldown_seconds), make_interval(secs => group_seconds)) c;
   if choice.chosen is null then
-    return query select null::bigint, null::bigint, null::integer, null::boolean, null::integer, choice.look_again;
+    return query select null::bigint, null::uuid, null::bigint, null::integer, null::boolean, null::integer,
+      choice.look_again;
     return;
   end if;
   update notification n set attempts = n.attempts + 1, fencing = n.fencing + 1, format = of_format, address = to_address,
-    due_at = null, due_date = null,
+    post_id = coalesce(n.post_id, gen_random_uuid()), due_at = null, due_date = null,
     lease_owner = by_owner, lease_until = the_time + make_interval(secs => lease_seconds)
   where n.id = choice.chosen;
-  return query select n.id, n.fencing, n.attempts, n.test, n.alerts, null::float8
+  return query select n.id, n.post_id, n.fencing, n.attempts, n.test, n.alerts, null::float8
   from notification n where n.id = choice.chosen;
+end $$;
+
+-- A post that takes long is ours for so much longer. False: the claim was lost.
+create function renew_post(wanted bigint, held_fencing bigint, lease_seconds float8) returns boolean language plpgsql
+set enable_seqscan = off as $$
+begin
+  perform lock_notifications(n.instance) from notification n where n.id = wanted;
+  update notification n set lease_until = exchange_time() + make_interval(secs => lease_seconds)
+  where n.id = wanted and n.fencing = held_fencing and n.lease_owner is not null;
+  return found;
 end $$;`
 
 const SETTLE = `

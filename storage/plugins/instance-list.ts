@@ -5,7 +5,7 @@ import type { PluginTypes } from './rules.ts'
 export interface InstanceListOptions {
   readonly plugins: Pick<PluginConfigurations, 'enabled' | 'instance'>
   readonly pluginTypes: PluginTypes
-  readonly supervisor: Pick<Supervisor, 'configure' | 'remove' | 'list'>
+  readonly supervisor: Pick<Supervisor, 'configure' | 'remove' | 'list' | 'generationOf'>
 }
 
 interface Named {
@@ -56,8 +56,9 @@ export class InstanceList {
     const { plugins, supervisor } = this.#options
     const listed = supervisor.list()
     const saved = await plugins.enabled()
+    // A name alone would not tell of what was disabled, or deleted, and saved again since the last look.
     const differing = [
-      ...saved.filter((one) => !isAmong(listed, one)),
+      ...saved.filter(({ type, name, generation }) => supervisor.generationOf(type, name) !== generation),
       ...listed.filter((one) => !isAmong(saved, one)),
     ]
     await Promise.all(differing.map(({ type, name }) => this.apply(type, name)))
@@ -69,7 +70,12 @@ export class InstanceList {
     const { plugins, pluginTypes, supervisor } = this.#options
     const saved = await plugins.instance(type, name)
     if (saved === null) return { ended: supervisor.remove(type, name) }
-    supervisor.configure({ type, name, role: pluginTypes.get(type).role })
+    supervisor.configure({
+      type,
+      name,
+      role: pluginTypes.get(type).role,
+      generation: saved.generation,
+    })
     return { ended: Promise.resolve() }
   }
 }

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { defineEntity, p, type InferEntity } from '@mikro-orm/core'
 
 /** A plugin instance as it is stored. Its rules are those of its type. */
@@ -12,6 +13,8 @@ export const PluginConfigurationEntity = defineEntity({
     settings: p.json<Record<string, unknown>>(),
     /** Sealed JSON object of the write-only properties. */
     secrets: p.text(),
+    /** The database makes another one when the instance is disabled. */
+    generation: p.uuid().onCreate(() => randomUUID()),
     created_at: p.datetime().onCreate(() => new Date()),
     updated_at: p
       .datetime()

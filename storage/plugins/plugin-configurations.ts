@@ -38,6 +38,8 @@ export interface PluginConfiguration {
 export interface InstanceSettings {
   readonly type: string
   readonly name: string
+  /** Another one whenever it was disabled, or deleted and saved anew. */
+  readonly generation: string
   readonly settings: Readonly<Record<string, unknown>>
 }
 
@@ -175,7 +177,7 @@ export class PluginConfigurations {
 
   #instance(stored: StoredPluginConfiguration): InstanceSettings {
     const { name, enabled: _, ...settings } = this.#opened(stored)
-    return { type: stored.type, name, settings }
+    return { type: stored.type, name, generation: stored.generation, settings }
   }
 
   #sealed(type: string, values: PluginValues) {

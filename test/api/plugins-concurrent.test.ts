@@ -1,8 +1,11 @@
 import t from 'tap'
 import { SYSTEM_CALLER } from '../../runtime/endpoint/endpoint.ts'
 import { startApi } from '../support/api.ts'
+import { until } from '../support/processes.ts'
 
-t.setTimeout(120_000)
+const LIMIT_MS = 120_000
+
+t.setTimeout(600_000)
 
 t.test('of concurrent updates that enable and disable an instance the stored one counts', async (t) => {
   const { client } = await startApi(t)
@@ -50,6 +53,40 @@ t.test('what another node saves is listed here, and what it disables or deletes 
   await instances.round()
   t.same(await statuses(), { main: 'running', there: 'stopped' })
 })
+
+for (const [type, settings] of [
+  ['file-writer', { base_directory: '/tmp' }],
+  ['http-poster', { url: 'http://127.0.0.1:9/' }],
+  ['notification-webhook', { url: 'http://127.0.0.1:9/' }],
+] as const) {
+  t.test(`what another node saves anew under the same name is stopped here: ${type}`, async (t) => {
+    const { client, database, records, instances, supervisor } = await startApi(t)
+    const { pool } = database
+    const untilStopped = () => until(() => supervisor.find(type, 'same')?.status === 'stopped', LIMIT_MS)
+    const start = async () => t.equal((await client.post(`/services/${type}/same/start`)).status, 200)
+    await client.create(`/plugins/configs?type=${type}`, { name: 'same', ...settings })
+    await start()
+    const saved = await records.plugins.get(type, 'same')
+    await instances.round()
+    t.match(supervisor.find(type, 'same'), { status: 'running' }, 'nothing was saved meanwhile')
+
+    // As another process would, which knows nothing of this supervisor.
+    await records.plugins.delete(type, 'same', SYSTEM_CALLER)
+    const anew = { ...saved.settings, ...settings, name: 'same', enabled: true }
+    await records.plugins.create(type, anew, SYSTEM_CALLER)
+    await instances.round()
+    await untilStopped()
+    await start()
+    await instances.round()
+    t.match(supervisor.find(type, 'same'), { status: 'running' }, 'it was started as it is saved')
+
+    await pool.query(`update plugin_configuration set enabled = false where name = 'same'`)
+    await pool.query(`update plugin_configuration set enabled = true where name = 'same'`)
+    await instances.round()
+    await untilStopped()
+    t.equal((await client.get('/services')).data['total'], 2)
+  })
+}
 
 const WRITER = {
   enabled: true,

@@ -1,10 +1,14 @@
 import { mkdir, rm, writeFile } from 'node:fs/promises'
+import { once } from 'node:events'
+import { createServer, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { raiseAlert } from '../support/alerts.ts'
 import { makeCertificate } from '../support/certificates.ts'
 import { createTestDatabase } from '../support/database.ts'
 import { mountSmallDisk } from '../support/disks.ts'
-import { startPartner, startSite, type Partner } from '../support/exchange-site.ts'
+import { servicesOf, startPartner, startSite, type Partner } from '../support/exchange-site.ts'
 import { temporaryDirectory, until } from '../support/processes.ts'
 import { reservePort } from '../support/reserved-port.ts'
 import { Waybill } from '../support/waybill.ts'
@@ -115,6 +119,56 @@ t.test('a certificate in use that ends reaches the webhook: which, when, and who
     details: /Used by:\n {2}AS2 profile of the partner globex \(partner_certificate_id\)$/,
     link: `https://edi.example.com/api/v1/certificates/${id}`,
   })
+})
+
+t.test('a node that dies while it posts leaves the notifier to another one, for the same post', async (t) => {
+  const { url, pool } = await createTestDatabase(t)
+  const directory = await temporaryDirectory(t)
+  const posts: { readonly id: string; readonly answer: ServerResponse }[] = []
+  const server = createServer((request, answer) => {
+    request.resume()
+    request.on('end', () => posts.push({ id: String(request.headers['webhook-id']), answer }))
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(async () => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const start = async (node: string): Promise<Waybill> => {
+    const env = { DATABASE_URL: url, SECRET_KEY: 'the same on every node', LOG_LEVEL: 'error' }
+    const waybill = await Waybill.start({ directory: join(directory, node), env })
+    t.teardown(() => waybill.kill())
+    return waybill
+  }
+  const first = await start('first')
+  const { port } = server.address() as AddressInfo
+  const operators = { name: 'operators', url: `http://127.0.0.1:${port}/` }
+  await first.request('POST', '/plugins/configs?type=notification-webhook', operators)
+  await startSite(first, ['notification-webhook/operators'])
+  const raise = (subjectName: string) =>
+    raiseAlert(pool, { code: 'delivery_failed', severity: 'critical', subjectName })
+  await raise('a')
+  await until(() => posts.length === 1, LIMIT_MS)
+  const second = await start('second')
+  const runs = async () =>
+    (await servicesOf(second)).some(({ name, status }) => name === 'operators' && status === 'running')
+  await until(runs, LIMIT_MS)
+  await first.kill()
+  const { rows } = await pool.query<{ seconds: number }>(
+    `select extract(epoch from lease_until - exchange_time())::float8 as seconds from notification`,
+  )
+  t.ok((rows[0]?.seconds ?? 0) <= 20, 'nobody waits longer for the dead')
+  await until(() => posts.length === 2, LIMIT_MS)
+  t.equal(posts[1]?.id, posts[0]?.id, 'the repeat has the same id')
+  posts[1]?.answer.end()
+  await raise('b')
+  await until(() => posts.length === 3, LIMIT_MS)
+  posts[2]?.answer.end()
+  const outcomes = async () =>
+    (await pool.query<{ outcome: string }>('select outcome from notification order by id')).rows.map(
+      ({ outcome }) => outcome,
+    )
+  await until(async () => (await outcomes()).join() === 'delivered,delivered', LIMIT_MS)
 })
 
 /** Takes all the room of a file system while the work lasts. */

@@ -13,10 +13,10 @@ const supervisor = new Supervisor({
   onAlert: () => undefined,
   loadSpec: (type, name) => {
     const actor = new URL('./actors/obedient.ts', import.meta.url)
-    return Promise.resolve({ type, name, role: 'target', actor, settings: {} })
+    return Promise.resolve({ type, name, role: 'target', generation: '1', actor, settings: {} })
   },
 })
-supervisor.configure({ type: 'obedient', name: 'one', role: 'target' })
+supervisor.configure({ type: 'obedient', name: 'one', role: 'target', generation: '1' })
 await supervisor.start('obedient', 'one')
 await Promise.allSettled(
   [{ kind: 'log' }, { kind: 'exit', code: 3 }].map((order) =>

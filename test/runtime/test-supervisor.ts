@@ -20,6 +20,8 @@ export interface SavedInstance {
   readonly actor?: 'obedient' | 'source' | 'target' | 'port-holder' | 'no-default' | 'missing'
   /** Default `target`. */
   readonly role?: PluginRole
+  /** Default `1`. */
+  readonly generation?: string
   readonly settings?: unknown
 }
 
@@ -56,10 +58,17 @@ export class TestSupervisor {
   }
 
   /** Saves a configuration and lists its instance. */
-  save({ name, actor = 'obedient', role = 'target', settings = {} }: SavedInstance): void {
+  save(instance: SavedInstance): void {
+    const { type, name, role, generation } = this.replace(instance)
+    this.supervisor.configure({ type, name, role, generation })
+  }
+
+  /** Saves a configuration without telling the supervisor. */
+  replace({ name, actor = 'obedient', role = 'target', generation = '1', settings = {} }: SavedInstance) {
     const file = new URL(`./actors/${actor}.ts`, import.meta.url)
-    this.#saved.set(name, { type: actor, name, role, actor: file, settings })
-    this.supervisor.configure({ type: actor, name, role })
+    const spec: InstanceSpec = { type: actor, name, role, generation, actor: file, settings }
+    this.#saved.set(name, spec)
+    return spec
   }
 
   /** Deletes a configuration without telling the supervisor. */

@@ -28,6 +28,7 @@ export async function startPolling(options: PollingOptions): Promise<RunningActo
     type: 'file-poller',
     name: 'source',
     node: nodeId,
+    generation: '1',
     settings: filePollerSettings.parse({
       base_directory: join(directory, 'base'),
       processed_directory: join(directory, 'done'),

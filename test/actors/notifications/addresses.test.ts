@@ -1,6 +1,8 @@
 import t from 'tap'
+import { SYSTEM_CALLER } from '../../../runtime/endpoint/endpoint.ts'
+import { until } from '../../support/processes.ts'
 import { startWebServer } from '../http/web-server.ts'
-import { startNotifying, told } from './notifying.ts'
+import { LIMIT_MS, startNotifying, told } from './notifying.ts'
 
 /** A cooldown is that of the address that was told (specification, 3.6: `suppressed_cooldown`). */
 
@@ -75,4 +77,24 @@ t.test('a restart and changes of other settings end no cooldown', async (t) => {
   await notifying.raise('b', FAILS_AGAIN)
   await notifying.untilOutcomes('same', 'delivered', 'suppressed_cooldown')
   t.same(told(web.received('/same')), ['a'])
+})
+
+t.test('what another node has deleted and saved anew is not told at the former URL', async (t) => {
+  const { instances, records, supervisor } = notifying.api
+  const type = 'notification-webhook'
+  await notifying.configure(t, 'elsewhere', at('/former'))
+  await notifying.start('elsewhere')
+  const { settings } = await records.plugins.get(type, 'elsewhere')
+  // As another process would, which knows nothing of this supervisor.
+  await records.plugins.delete(type, 'elsewhere', SYSTEM_CALLER)
+  const anew = { ...settings, ...at('/latter'), name: 'elsewhere', enabled: true }
+  await records.plugins.create(type, anew, SYSTEM_CALLER)
+  for (const name of ['a', 'b', 'c']) await notifying.raise(name)
+  await instances.round()
+  await until(() => supervisor.find(type, 'elsewhere')?.status === 'stopped', LIMIT_MS)
+  await notifying.untilOutcomes('elsewhere', 'queued', 'queued', 'queued')
+  await notifying.start('elsewhere')
+  await notifying.untilOutcomes('elsewhere', 'delivered', 'delivered', 'delivered')
+  t.same(told(web.received('/latter')), ['a', 'b', 'c'])
+  t.same(web.received('/former'), [])
 })

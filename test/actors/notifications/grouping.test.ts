@@ -2,7 +2,7 @@ import t from 'tap'
 import { query } from '../../../storage/postgres/pool.ts'
 import { until } from '../../support/processes.ts'
 import { answering, header, startWebServer, take } from '../http/web-server.ts'
-import { GROUP_SECONDS, LIMIT_MS, postOf, SOON, startNotifying, told } from './notifying.ts'
+import { GROUP_SECONDS, LIMIT_MS, postOf, SOON, startNotifying, told, UUID } from './notifying.ts'
 
 /** What a notifier leaves out, and what shares a post (specification, 3.6). */
 
@@ -70,7 +70,7 @@ t.test('alerts within group_seconds of the oldest share one post', async (t) => 
   )
   const [request, ...more] = web.received('/grouped')
   t.same(more, [])
-  t.equal(header(request, 'webhook-id'), String(carrier?.id))
+  t.match(header(request, 'webhook-id'), new RegExp(`^${carrier?.id}-${UUID}$`))
   const post = postOf(request)
   t.match(post, { type: 'alert.grouped', count: 5, alert: { subject_name: 'a' } })
   t.same(told(web.received('/grouped')), ['a b c d e'])

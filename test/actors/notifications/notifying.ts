@@ -24,6 +24,9 @@ export const LIMIT_MS = 120_000
 /** So long that tests decide when the window of a group ends, however busy the machine is. */
 export const GROUP_SECONDS = 600
 
+/** After the number of its row in the `webhook-id` of a post. */
+export const UUID = '[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}'
+
 /** Repeats come soon, so that tests need not wait. */
 export const SOON = { retry_initial_seconds: 1, retry_max_seconds: 1 }
 

@@ -5,7 +5,7 @@ import { parse } from 'yaml'
 import { alertPost } from '../../../actors/notifications/formats/generic.ts'
 import { claimPost } from '../../../storage/alerts/outbox.ts'
 import { answering, header, startWebServer, take } from '../http/web-server.ts'
-import { GROUP_SECONDS, postOf, SOON, startNotifying, told } from './notifying.ts'
+import { GROUP_SECONDS, postOf, SOON, startNotifying, told, UUID } from './notifying.ts'
 
 /** What a notifier posts, and what it makes of the answers. */
 
@@ -32,7 +32,7 @@ t.test('an alert is posted as JSON that says what happened and where to look', a
   t.equal(header(request, 'content-type'), 'application/json')
   t.equal(header(request, 'content-length'), String(request?.body.length))
   t.equal(header(request, 'user-agent'), 'Waybill/test')
-  t.equal(header(request, 'webhook-id'), String(row?.id))
+  t.match(header(request, 'webhook-id'), new RegExp(`^${row?.id}-${UUID}$`))
   t.match(header(request, 'webhook-timestamp'), /^\d{10}$/)
   t.equal(header(request, 'webhook-signature'), undefined)
   t.equal(header(request, 'authorization'), undefined)
@@ -243,6 +243,8 @@ t.test('a post whose thread has died is made again at once by the next start', a
   const owner = 'test/died/former/1'
   const { post } = await claimPost(pool, {
     instance: 'died',
+    generation:
+      (await notifying.api.records.plugins.instance('notification-webhook', 'died'))?.generation ?? '',
     format: 'generic',
     address: '',
     owner,
@@ -254,5 +256,5 @@ t.test('a post whose thread has died is made again at once by the next start', a
   await notifying.start('died')
   const [row] = await notifying.untilOutcomes('died', 'delivered')
   t.match(row, { attempts: 2 })
-  t.equal(header(web.received('/died')[0], 'webhook-id'), String(post?.id))
+  t.equal(header(web.received('/died')[0], 'webhook-id'), post?.webhookId)
 })

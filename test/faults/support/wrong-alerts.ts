@@ -20,6 +20,8 @@ interface NotificationRow {
   readonly dedupe_key: string
   readonly last_error: string | null
   readonly carrier_id: number | null
+  /** Null before its first post. */
+  readonly webhook_id: string | null
   readonly created_at: Date
   readonly delivered_at: Date | null
 }
@@ -40,14 +42,14 @@ export async function wrongAlerts(lane: Lane): Promise<string[]> {
   const arrivals = Map.groupBy(peers.alerts, ({ id }) => id)
   const rows = await query<NotificationRow>(
     pool,
-    `select n.id, n.alert_id, n.instance, n.outcome, n.attempts, n.test, n.dedupe_key, n.last_error, n.carrier_id,
+    `select n.id, n.id || '-' || n.post_id as webhook_id, n.alert_id, n.instance, n.outcome, n.attempts, n.test, n.dedupe_key, n.last_error, n.carrier_id,
        n.created_at, coalesce(c.delivered_at, n.delivered_at) as delivered_at
      from notification n left join notification c on c.id = n.carrier_id order by n.id`,
   )
   const carried = Map.groupBy(rows, ({ carrier_id }) => carrier_id)
   for (const row of rows) {
-    const arrived = arrivals.get(String(row.id)) ?? []
-    arrivals.delete(String(row.id))
+    const arrived = arrivals.get(row.webhook_id ?? '') ?? []
+    arrivals.delete(row.webhook_id ?? '')
     wrong.push(
       ...wrongOutcome(row, rows).map((what) => `${what} (${row.instance}, ${row.dedupe_key})`),
       ...wrongPosts(lane, { row, others: carried.get(row.id) ?? [], arrived }),

@@ -4,9 +4,9 @@ import { TestSupervisor, eventually } from '../test-supervisor.ts'
 
 t.test('an instance that is saved is listed as stopped, before it was ever started', async (t) => {
   const { supervisor } = new TestSupervisor(t)
-  supervisor.configure({ type: 'b', name: 'two', role: 'target' })
-  supervisor.configure({ type: 'a', name: 'three', role: 'source' })
-  supervisor.configure({ type: 'b', name: 'one', role: 'target' })
+  supervisor.configure({ type: 'b', name: 'two', role: 'target', generation: '1' })
+  supervisor.configure({ type: 'a', name: 'three', role: 'source', generation: '1' })
+  supervisor.configure({ type: 'b', name: 'one', role: 'target', generation: '1' })
   t.same(
     supervisor.list().map(({ type, name }) => `${type}:${name}`),
     ['a:three', 'b:one', 'b:two'],
@@ -250,9 +250,50 @@ t.test('an instance that is removed is stopped and no longer listed', async (t) 
   t.test('one that is configured again meanwhile stays, stopped', async (t) => {
     await kernel.run({ name: 'three' })
     const again = supervisor.remove('obedient', 'three')
-    supervisor.configure({ type: 'obedient', name: 'three', role: 'target' })
+    supervisor.configure({ type: 'obedient', name: 'three', role: 'target', generation: '1' })
     await again
     t.equal(supervisor.find('obedient', 'three')?.status, 'stopped')
+  })
+})
+
+t.test('an instance that is configured with another generation is stopped, and then a new one', async (t) => {
+  const kernel = new TestSupervisor(t)
+  const { supervisor } = kernel
+  const generation = () => supervisor.generationOf('obedient', 'one')
+  const configure = (next: string) =>
+    supervisor.configure({ type: 'obedient', name: 'one', role: 'target', generation: next })
+  t.equal(generation(), null)
+  await kernel.run({ name: 'one' })
+  configure('1')
+  t.match(supervisor.find('obedient', 'one'), { status: 'running' }, 'the same')
+  configure('2')
+  t.match(supervisor.find('obedient', 'one'), { status: 'stopping' }, 'listed until it has stopped')
+  await t.rejects(supervisor.start('obedient', 'one'), { code: 'INVALID_STATE' })
+  configure('2')
+  await eventually(() => generation() === '2', 'the new one is listed')
+  t.match(supervisor.list(), [{ name: 'one', status: 'stopped', restarts: 0 }])
+
+  t.test('also of one in error', async (t) => {
+    kernel.save({ name: 'one', generation: '2', settings: { start: 'fail' } })
+    await t.rejects(supervisor.start('obedient', 'one'), { code: 'START_FAILED' })
+    configure('3')
+    await eventually(() => generation() === '3', 'the new one is listed')
+    t.match(supervisor.list(), [{ name: 'one', status: 'stopped', error: null }])
+  })
+
+  t.test('what is started is of the generation of its settings', async (t) => {
+    kernel.save({ name: 'later' })
+    kernel.replace({ name: 'later', generation: '5' })
+    await supervisor.start('obedient', 'later')
+    t.equal(supervisor.generationOf('obedient', 'later'), '5')
+  })
+
+  t.test('one that is removed meanwhile is listed no longer', async (t) => {
+    await kernel.run({ name: 'two' })
+    supervisor.configure({ type: 'obedient', name: 'two', role: 'target', generation: '2' })
+    await supervisor.remove('obedient', 'two')
+    t.equal(supervisor.find('obedient', 'two'), null)
+    t.equal(supervisor.generationOf('obedient', 'two'), null)
   })
 })
 

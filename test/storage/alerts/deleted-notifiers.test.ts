@@ -6,7 +6,8 @@ import { raiseTest } from '../../../storage/alerts/notification-log.ts'
 import { tick } from '../../../storage/sql/maintain.ts'
 import { createTestDatabase } from '../../support/database.ts'
 import { until } from '../../support/processes.ts'
-import { claimOne, notifier, raise, rowsOf } from './fixture.ts'
+import { passTime } from '../exchange/fixture.ts'
+import { claimed, claimOne, notifier, raise, rowsOf } from './fixture.ts'
 
 /** Nothing waits for a notifier that is gone, nor goes to the next of its name. */
 
@@ -89,3 +90,28 @@ t.test(
     t.match(await rowsOf(pool), [GONE, { outcome: 'queued' }])
   },
 )
+
+for (const [kind, request] of [
+  ['by itself', {}],
+  ['with a group', { groupSeconds: 60 }],
+  ['within a cooldown', { cooldownSeconds: 900 }],
+] as const) {
+  t.test(`nor is one that is committed when the next of that name is there, ${kind}`, async (t) => {
+    const { pool } = await createTestDatabase(t)
+    await notifier(pool, 'hook')
+    const event = await pool.connect()
+    await event.query('begin')
+    await event.query(RAISE)
+    await pool.query(DELETE)
+    await notifier(pool, 'hook')
+    await event.query('commit')
+    event.release()
+    await passTime(pool, 61)
+    t.equal((await claimOne(pool, request)).post, null)
+    t.match(await rowsOf(pool), [GONE])
+    await raise(pool)
+    await passTime(pool, 61)
+    t.match(await claimed(pool, request), { count: 1, alerts: { length: 1 } })
+    t.match(await rowsOf(pool), [GONE, { outcome: 'queued', attempts: 1 }])
+  })
+}

@@ -62,10 +62,21 @@ export async function raise(
   )
 }
 
-/** Claims for the notifier `hook`; without cooldown and grouping unless the test says so. */
-export function claimOne(pool: Pool, changes: Partial<PostRequest> = {}) {
+/** Of the notifier as it is saved; of none, one that no notifier has. */
+export async function generationOf(pool: Pool, name: string): Promise<string> {
+  const [saved] = await query<{ generation: string }>(
+    pool,
+    'select generation from plugin_configuration where name = $1',
+    [name],
+  )
+  return saved?.generation ?? '00000000-0000-0000-0000-000000000000'
+}
+
+/** Claims for the notifier `hook`, as it is saved; without cooldown and grouping unless the test says so. */
+export async function claimOne(pool: Pool, changes: Partial<PostRequest> = {}) {
   return claimPost(pool, {
     instance: 'hook',
+    generation: changes.generation ?? (await generationOf(pool, changes.instance ?? 'hook')),
     format: 'generic',
     address: 'https://hooks.example.com',
     owner: 'node/hook/run/1',

@@ -1,9 +1,18 @@
 import t from 'tap'
 import { raiseTest } from '../../../storage/alerts/notification-log.ts'
-import { settlePost, takeBackPosts } from '../../../storage/alerts/outbox.ts'
+import { renewPost, settlePost, takeBackPosts } from '../../../storage/alerts/outbox.ts'
 import { createTestDatabase } from '../../support/database.ts'
 import { passTime } from '../exchange/fixture.ts'
-import { claimed, claimOne, deliverOne, notifier, outcomesOf, raise, rowsOf } from './fixture.ts'
+import {
+  claimed,
+  claimOne,
+  deliverOne,
+  generationOf,
+  notifier,
+  outcomesOf,
+  raise,
+  rowsOf,
+} from './fixture.ts'
 
 t.setTimeout(300_000)
 
@@ -102,15 +111,82 @@ t.test('a post that failed for good has its reason, and the next one goes on', a
 t.test('a claim that was lost changes nothing', async (t) => {
   const { pool, ids } = await site(t, 1)
   const lost = await claimed(pool)
-  t.equal((await claimOne(pool)).post, null, 'while its lease lasts')
+  const other = { owner: 'other/hook/run/1' }
+  t.equal((await claimOne(pool, other)).post, null, 'while its lease lasts')
   await passTime(pool, 3_601)
-  const post = await claimed(pool, { owner: 'other/hook/run/1' })
+  const post = await claimed(pool, other)
   t.match(post, { id: ids[0], attempts: 2 })
+  t.equal(await renewPost(pool, lost, 3_600), false)
   t.equal(await settlePost(pool, lost, { outcome: 'failed', error: 'late' }), false)
   t.match(await rowsOf(pool), [{ outcome: 'queued', last_error: 'The post was cut off' }])
   t.equal(await settlePost(pool, post, { outcome: 'delivered' }), true)
   t.equal(await settlePost(pool, post, { outcome: 'failed', error: 'twice' }), false)
   t.same(await outcomesOf(pool), ['delivered'])
+})
+
+t.test('a claim whose answer was lost is answered again, as the one attempt that it is', async (t) => {
+  const { pool } = await site(t, 3)
+  const group = { groupSeconds: 60 }
+  await passTime(pool, 61)
+  const lost = await claimed(pool, group)
+  t.match(lost, { attempts: 1, count: 3, alerts: { length: 3 } })
+  t.same(await claimed(pool, group), lost)
+  await passTime(pool, 3_601)
+  t.same(await claimed(pool, group), lost, 'also when its lease has ended')
+  t.equal((await claimOne(pool, { ...group, owner: 'other/hook/run/1' })).post, null, 'and holds it again')
+  t.equal(await settlePost(pool, lost, { outcome: 'delivered' }), true)
+  t.match(await rowsOf(pool), [{ outcome: 'delivered', attempts: 1, last_error: null }, {}, {}])
+  const id = await raiseTest(pool, 'hook')
+  const test = await claimed(pool)
+  t.match(test, { id, test: true, attempts: 1 })
+  t.same(await claimed(pool), test, 'nobody was sent that test yet')
+})
+
+t.test('a claim holds as long as it is renewed', async (t) => {
+  const { pool } = await site(t, 1)
+  const request = { leaseSeconds: 20 }
+  const post = await claimed(pool, request)
+  for (const _ of [1, 2, 3]) {
+    await passTime(pool, 15)
+    t.equal((await claimOne(pool, { ...request, owner: 'other/hook/run/1' })).post, null)
+    t.equal(await renewPost(pool, post, 20), true)
+  }
+  t.equal(await settlePost(pool, post, { outcome: 'delivered' }), true)
+  t.equal(await renewPost(pool, post, 20), false)
+  t.match(await rowsOf(pool), [{ outcome: 'delivered', attempts: 1 }])
+})
+
+t.test('a post has one id in all its repeats, which no other database gives', async (t) => {
+  const ids: string[] = []
+  for (const _ of [1, 2]) {
+    const { pool } = await site(t, 1)
+    const first = await claimed(pool)
+    await settlePost(pool, first, { outcome: 'retry', error: '503', delaySeconds: 0, restSeconds: 0 })
+    const again = await claimed(pool)
+    t.equal(again.attempts, 2)
+    t.equal(again.webhookId, first.webhookId)
+    t.match(first.webhookId, new RegExp(`^${first.id}-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`))
+    ids.push(first.webhookId)
+  }
+  t.equal(new Set(ids).size, 2)
+})
+
+t.test('an instance of a configuration that is not the saved one any more claims nothing', async (t) => {
+  const { pool } = await site(t, 1)
+  const generation = await generationOf(pool, 'hook')
+  await pool.query(`update plugin_configuration set enabled = false where name = 'hook'`)
+  t.equal((await claimOne(pool, { generation })).post, null, 'disabled')
+  await pool.query(`update plugin_configuration set enabled = true where name = 'hook'`)
+  t.equal((await claimOne(pool, { generation })).post, null, 'enabled again')
+  await pool.query(`update plugin_configuration set settings = '{"format": "slack"}' where name = 'hook'`)
+  t.match(await claimed(pool), { attempts: 1 }, 'what was started since does')
+  await pool.query(`delete from plugin_configuration where name = 'hook'`)
+  const deleted = await claimOne(pool, { generation })
+  t.same(deleted, { post: null, lookAgainSeconds: null }, 'deleted')
+  await notifier(pool, 'hook')
+  await raise(pool)
+  t.equal((await claimOne(pool, { generation })).post, null, 'saved anew')
+  t.match(await claimed(pool), { attempts: 1 })
 })
 
 t.test('who follows a predecessor takes its post back and repeats it at once', async (t) => {

@@ -183,6 +183,46 @@ t.test(
   },
 )
 
+t.test(
+  'names of any length leave the sentence whole, and names that differ at their end apart',
+  async (t) => {
+    const pool = await site(t)
+    const target = 't'.repeat(64)
+    const file = `${'f'.repeat(200)}.edi`
+    const from = `${'o'.repeat(58)}-north`
+    const to = `${'p'.repeat(58)}-south`
+    const told = async (): Promise<string> => (await alertsOf(pool)).at(-1)?.summary ?? ''
+    const made = (changes = {}) => accept(pool, [newMessage({ fileName: file, from, to, ...changes })])
+    await pool.query(
+      `insert into plugin_configuration (name, type, role, enabled, settings, secrets) values ($1, 'test', 'target', true, '{}', '')`,
+      [target],
+    )
+    await pool.query(`update route set target_plugin = $1`, [target])
+    await made()
+    await attempt(pool, FAILED, target)
+    t.match(await told(), /^The delivery of f+….+ from o+…o*-north to p+…p*-south by t+…t+ has failed$/)
+    t.equal((await told()).length, 200)
+    await made()
+    await attempt(pool, { state: 'awaiting_ack', deadlineSeconds: 60 }, target)
+    await passTime(pool, 120)
+    await failOverdue(pool)
+    t.match(
+      await told(),
+      /^No receipt came in time for f+….+ from o+…o*-north to p+…p*-south, sent by t+…t+$/,
+    )
+    await made()
+    await passTime(pool, 86_400)
+    await stallWaiting(pool, 5)
+    t.match(
+      await told(),
+      /^The delivery of f+….+ from o+…o*-north to p+…p*-south has stalled: t+…t+ does not take it$/,
+    )
+    await made({ refusal: 'no' })
+    t.match(await told(), /^source has refused f+…f*\.edi from o{58}-north to p{58}-south$/)
+    t.equal((await told()).length, 200)
+  },
+)
+
 t.test('each enabled notifier whose filters let an alert through has a row, started or not', async (t) => {
   const { pool } = await createTestDatabase(t)
   await routesTo(pool, 'a')

@@ -30,6 +30,7 @@ async function begin(
     type: 'test',
     name: 'a',
     node: 'node',
+    generation: '1',
     settings: {},
     process: { nodeId: 'node', runId: 'run', leaseSeconds: 60 },
     log,
