@@ -1,7 +1,9 @@
 import { join } from 'node:path'
 import { makeCertificate, type CertificateWishes, type TestCertificate } from './certificates.ts'
 import { reservePort } from './reserved-port.ts'
-import type { Waybill } from './waybill.ts'
+import type { Teardown } from './database.ts'
+import { temporaryDirectory } from './processes.ts'
+import { Waybill } from './waybill.ts'
 
 /**
  * Two companies in one service: Acme drops files into a folder, which go over AS2 to Globex, whose receiver hands them
@@ -132,4 +134,20 @@ async function makeProfiles(
       partner_certificate_id: side.certificate,
     })
   }
+}
+
+export interface OpenLoop {
+  readonly directory: string
+  readonly waybill: Waybill
+  readonly loop: As2Loop
+}
+
+/** A service in a directory of its own, with a loop that runs until the test ends. */
+export async function openLoop(t: Teardown): Promise<OpenLoop> {
+  const directory = await temporaryDirectory(t)
+  const waybill = await Waybill.start({ directory })
+  t.teardown(async () => void (await waybill.stop()))
+  const loop = await setUpLoop(waybill, { directory })
+  await startLoop(waybill)
+  return { directory, waybill, loop }
 }

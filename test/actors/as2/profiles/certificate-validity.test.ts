@@ -1,19 +1,14 @@
 import t from 'tap'
-import { setUpLoop, startLoop } from '../../../support/as2-loop.ts'
+import { openLoop } from '../../../support/as2-loop.ts'
 import { As2Correspondent, signedBy } from '../../../support/as2-correspondent.ts'
 import { makeCertificate } from '../../../support/certificates.ts'
 import { allMessages, type ExchangedMessage } from '../../../support/exchanged-messages.ts'
 import { dropFile } from '../../../support/file-set.ts'
-import { temporaryDirectory, until } from '../../../support/processes.ts'
-import { Waybill } from '../../../support/waybill.ts'
+import { until } from '../../../support/processes.ts'
 
 t.setTimeout(300_000)
 
-const directory = await temporaryDirectory(t)
-const waybill = await Waybill.start({ directory })
-t.teardown(async () => waybill.stop())
-const loop = await setUpLoop(waybill, { directory })
-await startLoop(waybill)
+const { waybill, loop } = await openLoop(t)
 const acme = new As2Correspondent(waybill, loop)
 
 const expired = makeCertificate({ commonName: 'expired', days: -10 })

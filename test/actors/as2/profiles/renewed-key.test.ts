@@ -8,22 +8,16 @@ import {
 } from '../../../../actors/as2/protocol/asn1/writer.ts'
 import type { Receipt } from '../../../../actors/as2/protocol/receipt.ts'
 import { As2Correspondent, signedBy, type Answered } from '../../../support/as2-correspondent.ts'
-import { setUpLoop, startLoop } from '../../../support/as2-loop.ts'
+import { openLoop } from '../../../support/as2-loop.ts'
 import { extension, makeCertificate, type TestCertificate } from '../../../support/certificates.ts'
 import type { ExchangedMessage } from '../../../support/exchanged-messages.ts'
-import { temporaryDirectory } from '../../../support/processes.ts'
-import { Waybill } from '../../../support/waybill.ts'
 import { attributesOf, OID, signedBytes, signedData, signerInfoOf } from '../protocol/crafted-cms.ts'
 
 // A partner renews its certificate and keeps the key: what it signs is verified by the key, whichever of the
 // certificates the signature names. One that is valid now is enough.
 t.setTimeout(300_000)
 
-const directory = await temporaryDirectory(t)
-const waybill = await Waybill.start({ directory })
-t.teardown(async () => waybill.stop())
-const loop = await setUpLoop(waybill, { directory })
-await startLoop(waybill)
+const { waybill, loop } = await openLoop(t)
 const acme = new As2Correspondent(waybill, loop)
 
 interface Renewed {

@@ -3,19 +3,13 @@ import { createServer, type Socket } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import { decodeHeaderText } from '../../../../runtime/mime/header-text.ts'
-import { setUpLoop, startLoop } from '../../../support/as2-loop.ts'
+import { openLoop } from '../../../support/as2-loop.ts'
 import { As2Correspondent, signedBy } from '../../../support/as2-correspondent.ts'
-import { temporaryDirectory } from '../../../support/processes.ts'
-import { Waybill } from '../../../support/waybill.ts'
 
 // What a partner's product needs otherwise, as it travels: requests are met byte for byte.
 t.setTimeout(300_000)
 
-const directory = await temporaryDirectory(t)
-const waybill = await Waybill.start({ directory })
-t.teardown(async () => waybill.stop())
-const loop = await setUpLoop(waybill, { directory })
-await startLoop(waybill)
+const { waybill, loop } = await openLoop(t)
 const acme = new As2Correspondent(waybill, loop)
 
 /** One request as it came, in Latin-1. Each is answered with 200, and its connection is closed. */

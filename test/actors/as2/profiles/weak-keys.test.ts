@@ -1,17 +1,12 @@
 import t from 'tap'
-import { setUpLoop, startLoop } from '../../../support/as2-loop.ts'
+import { openLoop } from '../../../support/as2-loop.ts'
 import { As2Correspondent } from '../../../support/as2-correspondent.ts'
 import { makeCertificate } from '../../../support/certificates.ts'
-import { temporaryDirectory, until } from '../../../support/processes.ts'
-import { Waybill } from '../../../support/waybill.ts'
+import { until } from '../../../support/processes.ts'
 
 t.setTimeout(300_000)
 
-const directory = await temporaryDirectory(t)
-const waybill = await Waybill.start({ directory })
-t.teardown(async () => waybill.stop())
-const loop = await setUpLoop(waybill, { directory })
-await startLoop(waybill)
+const { waybill, loop } = await openLoop(t)
 const store = new As2Correspondent(waybill, loop)
 
 void t.test(

@@ -2,20 +2,14 @@ import { randomBytes } from 'node:crypto'
 import { readdir } from 'node:fs/promises'
 import t, { type Test } from 'tap'
 import type { Outgoing } from '../../../../actors/as2/protocol/compose.ts'
-import { setUpLoop, startLoop } from '../../../support/as2-loop.ts'
+import { openLoop } from '../../../support/as2-loop.ts'
 import { As2Correspondent, encryptedTo, signedBy, type Sent } from '../../../support/as2-correspondent.ts'
 import { makeCertificate } from '../../../support/certificates.ts'
-import { temporaryDirectory } from '../../../support/processes.ts'
-import { Waybill } from '../../../support/waybill.ts'
 
 // A refused message keeps what travelled and tells why; its sender has a receipt that says what may be told.
 t.setTimeout(300_000)
 
-const directory = await temporaryDirectory(t)
-const waybill = await Waybill.start({ directory })
-t.teardown(async () => waybill.stop())
-const loop = await setUpLoop(waybill, { directory })
-await startLoop(waybill)
+const { waybill, loop } = await openLoop(t)
 const acme = new As2Correspondent(waybill, loop)
 
 const stranger = makeCertificate({ commonName: 'Acme Pumps' })

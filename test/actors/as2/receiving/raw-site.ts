@@ -1,11 +1,10 @@
 import { createHash } from 'node:crypto'
 import type { Test } from 'tap'
 import { readReceipt } from '../../../../actors/as2/protocol/receipt.ts'
-import { setUpLoop, startLoop } from '../../../support/as2-loop.ts'
+import { openLoop } from '../../../support/as2-loop.ts'
 import { As2Correspondent } from '../../../support/as2-correspondent.ts'
-import { temporaryDirectory } from '../../../support/processes.ts'
 import { exchange, type RawAnswer } from '../../../support/raw-http.ts'
-import { Waybill } from '../../../support/waybill.ts'
+import type { Waybill } from '../../../support/waybill.ts'
 
 /** A service with a receiver that plain messages are written to, byte for byte. */
 export interface RawSite {
@@ -36,11 +35,7 @@ export const BODY = 'UNA: plain'
 const MIC = `${createHash('sha256').update(BODY).digest('base64')}, sha-256`
 
 export async function startRawSite(t: Test): Promise<RawSite> {
-  const directory = await temporaryDirectory(t)
-  const waybill = await Waybill.start({ directory })
-  t.teardown(async () => waybill.stop())
-  const loop = await setUpLoop(waybill, { directory })
-  await startLoop(waybill)
+  const { waybill, loop } = await openLoop(t)
   const acme = new As2Correspondent(waybill, loop)
   await acme.profile('acme', { require_signed: false, require_encrypted: false })
   const url = loop.receiverUrl

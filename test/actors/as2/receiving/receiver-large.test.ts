@@ -5,11 +5,9 @@ import t from 'tap'
 import { composeMessage } from '../../../../actors/as2/protocol/compose.ts'
 import { micEquals } from '../../../../actors/as2/protocol/mic.ts'
 import { readReceipt } from '../../../../actors/as2/protocol/receipt.ts'
-import { setUpLoop, startLoop } from '../../../support/as2-loop.ts'
+import { openLoop } from '../../../support/as2-loop.ts'
 import { allMessages, untilDelivered } from '../../../support/exchanged-messages.ts'
-import { temporaryDirectory } from '../../../support/processes.ts'
 import { reservePort } from '../../../support/reserved-port.ts'
-import { Waybill } from '../../../support/waybill.ts'
 import {
   digestOfFile,
   largeOutgoing,
@@ -24,11 +22,7 @@ import {
 t.setTimeout(300_000)
 
 const MIB = 1024 * 1024
-const directory = await temporaryDirectory(t)
-const waybill = await Waybill.start({ directory })
-t.teardown(async () => waybill.stop())
-const loop = await setUpLoop(waybill, { directory })
-await startLoop(waybill)
+const { directory, waybill, loop } = await openLoop(t)
 const url = loop.receiverUrl
 const payloads = payloadsOf(directory)
 

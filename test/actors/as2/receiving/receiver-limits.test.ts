@@ -3,11 +3,9 @@ import { request, type ClientRequest } from 'node:http'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { composeMessage, type Outgoing } from '../../../../actors/as2/protocol/compose.ts'
-import { setUpLoop, startLoop } from '../../../support/as2-loop.ts'
+import { openLoop } from '../../../support/as2-loop.ts'
 import { allMessages } from '../../../support/exchanged-messages.ts'
-import { temporaryDirectory } from '../../../support/processes.ts'
 import { openConnection } from '../../../support/raw-http.ts'
-import { Waybill } from '../../../support/waybill.ts'
 import { largeOutgoing, notRepeating, payloadsOf, post, storedNames, until } from './large-messages.ts'
 
 t.setTimeout(300_000)
@@ -15,11 +13,7 @@ t.setTimeout(300_000)
 const MAX_OF_PAIR = 12
 const MAX_STREAMS = 16
 const MAX_OF_STRANGERS = 4
-const directory = await temporaryDirectory(t)
-const waybill = await Waybill.start({ directory })
-t.teardown(async () => waybill.stop())
-const loop = await setUpLoop(waybill, { directory })
-await startLoop(waybill)
+const { directory, waybill, loop } = await openLoop(t)
 const url = loop.receiverUrl
 const payloads = payloadsOf(directory)
 

@@ -3,19 +3,13 @@ import t, { type Test } from 'tap'
 import { composeMessage } from '../../../../actors/as2/protocol/compose.ts'
 import { micEquals } from '../../../../actors/as2/protocol/mic.ts'
 import { As2Correspondent, signedBy, type Answered, type Sent } from '../../../support/as2-correspondent.ts'
-import { setUpLoop, startLoop } from '../../../support/as2-loop.ts'
+import { openLoop } from '../../../support/as2-loop.ts'
 import { makeCertificate } from '../../../support/certificates.ts'
-import { temporaryDirectory } from '../../../support/processes.ts'
-import { Waybill } from '../../../support/waybill.ts'
 
 // The names in the headers make a repeat, but anybody can write them: who gets the stored receipt has to show more.
 t.setTimeout(300_000)
 
-const directory = await temporaryDirectory(t)
-const waybill = await Waybill.start({ directory })
-t.teardown(async () => waybill.stop())
-const loop = await setUpLoop(waybill, { directory })
-await startLoop(waybill)
+const { waybill, loop } = await openLoop(t)
 const acme = new As2Correspondent(waybill, loop)
 const stranger = makeCertificate({ commonName: 'Acme Pumps' })
 

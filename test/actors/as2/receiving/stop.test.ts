@@ -2,19 +2,13 @@ import { once } from 'node:events'
 import { request, type ClientRequest, type IncomingMessage } from 'node:http'
 import t, { type Test } from 'tap'
 import { composeMessage } from '../../../../actors/as2/protocol/compose.ts'
-import { setUpLoop, startLoop } from '../../../support/as2-loop.ts'
-import { temporaryDirectory } from '../../../support/processes.ts'
-import { Waybill } from '../../../support/waybill.ts'
+import { openLoop } from '../../../support/as2-loop.ts'
 import { largeOutgoing, payloadsOf, storedNames, until } from './large-messages.ts'
 
 // The instance that stops and its thread are ended after 30 s; so long its work in hand has.
 t.setTimeout(300_000)
 
-const directory = await temporaryDirectory(t)
-const waybill = await Waybill.start({ directory })
-t.teardown(async () => waybill.stop())
-const loop = await setUpLoop(waybill, { directory })
-await startLoop(waybill)
+const { directory, waybill, loop } = await openLoop(t)
 
 const statusOf = async (): Promise<string | undefined> => {
   const { services } = await waybill.request<{ services: { name: string; status: string }[] }>(
